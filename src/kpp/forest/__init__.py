@@ -1,0 +1,6 @@
+"""A tree ensemble as arrays: import, routing, node statistics, growing."""
+
+from kpp.forest.arrays import Forest, Tree
+from kpp.forest.statistics import NodeStatistics, node_statistics
+
+__all__ = ["Forest", "NodeStatistics", "Tree", "node_statistics"]

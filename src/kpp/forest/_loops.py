@@ -1,0 +1,168 @@
+"""Compiled loops over trees and rows. Every array is checked before it comes here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kpp._compile import compiled
+
+# Rows that walk down a tree together. Their steps are independent of each other, so the
+# processor overlaps the memory look-ups that a single walk would have to wait for.
+ROWS_TOGETHER = 256
+
+
+@compiled("in i4[]; in i4[]; out i8[]")
+def breadth_first_order(left: Any, right: Any, order: Any) -> None:
+    """List the nodes of one tree level by level, siblings side by side."""
+    order[0] = 0
+    n_listed = 1
+    for position in range(order.size):
+        node = order[position]
+        if left[node] >= 0:
+            order[n_listed] = left[node]
+            order[n_listed + 1] = right[node]
+            n_listed += 2
+
+
+@compiled(
+    "in f4[,]; in i8[]; in i4[]; in i4[]; in f8[]; i8; i8; i8; i8; out i4[,]",
+    "in f8[,]; in i8[]; in i4[]; in i4[]; in f8[]; i8; i8; i8; i8; out i4[,]",
+)
+def route_numerical(
+    X: Any,
+    tree_offsets: Any,
+    left: Any,
+    feature: Any,
+    threshold: Any,
+    first_row: Any,
+    last_row: Any,
+    first_tree: Any,
+    last_tree: Any,
+    leaf_ids: Any,
+) -> None:
+    """Rule ``x <= threshold`` goes left, for rows without missing values.
+
+    The walkers that are still above a leaf are kept in front (`node`, `row`), so that a short
+    path costs no more than its length; the next node is computed without a branch, because
+    the outcome of a good split cannot be predicted.
+    """
+    n_features = np.uint64(X.shape[1])
+    values = X.reshape(-1)
+    node = np.empty(ROWS_TOGETHER, np.uint32)
+    row = np.empty(ROWS_TOGETHER, np.uint32)
+    for tree in range(first_tree, last_tree):
+        root = tree_offsets[tree]
+        for start in range(first_row, last_row, ROWS_TOGETHER):
+            n_walking = min(ROWS_TOGETHER, last_row - start)
+            for j in range(n_walking):
+                node[j] = root
+                row[j] = start + j
+            while n_walking > 0:
+                n_left = np.uint64(0)
+                for j in range(n_walking):
+                    v = node[j]
+                    i = row[j]
+                    child = left[v]
+                    leaf_ids[tree, i] = v
+                    x = values[np.uint64(i) * n_features + np.uint64(max(feature[v], 0))]
+                    node[n_left] = np.uint32(child + (not (x <= threshold[v])))
+                    row[n_left] = i
+                    n_left += np.uint64(child >= 0)
+                n_walking = np.int64(n_left)
+
+
+@compiled(
+    "in f4[,]; in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; i8; i8; i8; i8; "
+    "out i4[,]",
+    "in f8[,]; in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; i8; i8; i8; i8; "
+    "out i4[,]",
+)
+def route_any(
+    X: Any,
+    tree_offsets: Any,
+    left: Any,
+    feature: Any,
+    threshold: Any,
+    missing_left: Any,
+    category_offsets: Any,
+    category_bits: Any,
+    first_row: Any,
+    last_row: Any,
+    first_tree: Any,
+    last_tree: Any,
+    leaf_ids: Any,
+) -> None:
+    """Like `route_numerical`, with missing values and categorical splits.
+
+    `category_offsets` has one entry per node and one more, or is empty where the forest has no
+    categorical split: node v sends category c left iff bit c of its words is set.
+    """
+    n_features = np.uint64(X.shape[1])
+    values = X.reshape(-1)
+    has_categories = category_offsets.size > 0
+    node = np.empty(ROWS_TOGETHER, np.uint32)
+    row = np.empty(ROWS_TOGETHER, np.uint32)
+    for tree in range(first_tree, last_tree):
+        root = tree_offsets[tree]
+        for start in range(first_row, last_row, ROWS_TOGETHER):
+            n_walking = min(ROWS_TOGETHER, last_row - start)
+            for j in range(n_walking):
+                node[j] = root
+                row[j] = start + j
+            while n_walking > 0:
+                n_left = np.uint64(0)
+                for j in range(n_walking):
+                    v = node[j]
+                    i = row[j]
+                    child = left[v]
+                    leaf_ids[tree, i] = v
+                    x = values[np.uint64(i) * n_features + np.uint64(max(feature[v], 0))]
+                    # NaN <= t is false, so a missing value counts as right, less its direction.
+                    right = np.int32(not (x <= threshold[v])) - (
+                        np.int32(np.isnan(x)) & np.int32(missing_left[v])
+                    )
+                    if has_categories and not np.isnan(x):
+                        first_word = category_offsets[v]
+                        n_words = category_offsets[np.uint64(v) + np.uint64(1)] - first_word
+                        if n_words > 0:
+                            right = np.int32(1)
+                            if 0 <= x < 32.0 * n_words:
+                                category = np.int64(x)
+                                word = category_bits[first_word + (category >> 5)]
+                                right -= np.int32((word >> np.uint32(category & 31)) & 1)
+                    node[n_left] = np.uint32(child + right)
+                    row[n_left] = i
+                    n_left += np.uint64(child >= 0)
+                n_walking = np.int64(n_left)
+
+
+@compiled("in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; i8; i8; out f8[]")
+def node_sums(
+    leaf_ids: Any,
+    tree_offsets: Any,
+    parent: Any,
+    scale: Any,
+    row_values: Any,
+    first_tree: Any,
+    last_tree: Any,
+    out: Any,
+) -> None:
+    """``out[v] = scale[v] * sum of row_values[i] over the rows i in the region S_v``.
+
+    Rows are added into their leaves; then one backward scan adds siblings into their parent.
+    Siblings stand side by side, so the scan goes by pairs and needs no test for leaves.
+    """
+    n_rows = leaf_ids.shape[1]
+    for tree in range(first_tree, last_tree):
+        root = tree_offsets[tree]
+        end = tree_offsets[tree + 1]
+        out[root:end] = 0.0
+        for i in range(n_rows):
+            out[leaf_ids[tree, i]] += row_values[i]
+        for v in range(end - 2, root, -2):
+            out[parent[v]] = out[v] + out[v + 1]
+            out[v] *= scale[v]
+            out[v + 1] *= scale[v + 1]
+        out[root] *= scale[root]

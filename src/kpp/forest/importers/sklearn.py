@@ -1,0 +1,201 @@
+"""scikit-learn's ensembles of ``tree_`` objects, through their public attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    GradientBoostingRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    RandomTreesEmbedding,
+)
+from sklearn.tree import (
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+)
+from sklearn.utils import get_tags
+
+from kpp._typing import AnyArray, FloatArray
+from kpp.forest.arrays import Forest, Tree
+from kpp.forest.statistics import NodeStatistics
+
+# ExtraTree* are subclasses of DecisionTree*; they are named for the reader.
+SINGLE_TREES = (
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+)
+
+SUPPORTED = (
+    "RandomForestClassifier/Regressor",
+    "ExtraTreesClassifier/Regressor",
+    "DecisionTreeClassifier/Regressor",
+    "ExtraTreeClassifier/Regressor",
+    "GradientBoostingClassifier/Regressor",
+    "RandomTreesEmbedding",
+    "IsolationForest",
+    "BaggingClassifier/Regressor of single trees",
+)
+
+# The criteria whose impurity is the variance or the Gini impurity of the target itself.
+GAIN_CRITERIA = ("squared_error", "friedman_mse", "gini")
+
+
+def read_single_tree(model: Any) -> Forest:
+    """A decision tree is a forest of one tree."""
+    return _assemble(model, [model], statistics=_statistics([model], model))
+
+
+def read_averaging_forest(model: Any) -> Forest:
+    """Random forest or extra trees."""
+    return _assemble(model, model.estimators_, statistics=_statistics(model.estimators_, model))
+
+
+def read_unsupervised_forest(model: RandomTreesEmbedding) -> Forest:
+    """Totally random trees: their target was noise, so they carry no statistics."""
+    return _assemble(model, model.estimators_)
+
+
+def read_gradient_boosting(model: Any) -> Forest:
+    """Trees by round, then by class. They were grown on gradients: no statistics of y."""
+    return _assemble(model, model.estimators_.ravel())
+
+
+def read_isolation_forest(model: IsolationForest) -> Forest:
+    """Trees on (possibly) some of the columns."""
+    return _assemble(model, model.estimators_, columns=model.estimators_features_)
+
+
+def read_bagging(model: Any) -> Forest:
+    """A bagging of single trees, each on (possibly) some of the columns."""
+    for member in model.estimators_:
+        if not isinstance(member, SINGLE_TREES):
+            raise TypeError(
+                f"Cannot read a forest from {type(model).__name__} of {type(member).__name__}: "
+                "only a bagging of single decision trees is a forest. Bag DecisionTree* or "
+                "ExtraTree*, or pass the inner ensembles one by one."
+            )
+    statistics = _statistics(model.estimators_, model)
+    return _assemble(
+        model, model.estimators_, columns=model.estimators_features_, statistics=statistics
+    )
+
+
+READERS: dict[tuple[type, ...], Callable[[Any], Forest]] = {
+    (
+        RandomForestClassifier,
+        RandomForestRegressor,
+        ExtraTreesClassifier,
+        ExtraTreesRegressor,
+    ): read_averaging_forest,
+    SINGLE_TREES: read_single_tree,
+    (GradientBoostingClassifier, GradientBoostingRegressor): read_gradient_boosting,
+    (RandomTreesEmbedding,): read_unsupervised_forest,
+    (IsolationForest,): read_isolation_forest,
+    (BaggingClassifier, BaggingRegressor): read_bagging,
+}
+
+
+def _assemble(
+    model: Any,
+    members: Iterable[Any],
+    *,
+    columns: list[AnyArray] | None = None,
+    statistics: NodeStatistics | None = None,
+) -> Forest:
+    members = list(members)
+    trees = [
+        _read_tree(member.tree_, None if columns is None else columns[k])
+        for k, member in enumerate(members)
+    ]
+    names = getattr(model, "feature_names_in_", None)
+    return Forest.from_trees(
+        trees,
+        n_features=model.n_features_in_,
+        # scikit-learn casts X to float32 and compares it with thresholds in float64.
+        dtype=np.float32,
+        statistics=statistics,
+        feature_names=None if names is None else tuple(str(name) for name in names),
+        allows_nan=_allows_nan(model, members),
+        source=type(model).__name__,
+    )
+
+
+def _read_tree(tree: Any, columns: AnyArray | None) -> Tree:
+    if type(tree).__module__.partition(".")[0] != "sklearn":
+        # A subclass with trees of its own may split in ways that these arrays do not tell.
+        raise TypeError(
+            f"Cannot read trees of type {type(tree).__module__}.{type(tree).__name__}: only "
+            "scikit-learn's own axis-aligned trees are known."
+        )
+    feature = tree.feature
+    if columns is not None:
+        # At leaves the feature is negative and not read; any column will do there.
+        feature = np.asarray(columns)[np.maximum(feature, 0)]
+    return Tree(
+        left=tree.children_left,
+        right=tree.children_right,
+        feature=feature,
+        threshold=tree.threshold,
+        missing_left=tree.missing_go_to_left,
+    )
+
+
+def _allows_nan(model: Any, members: list[Any]) -> bool:
+    """Whether the model's own predict takes NaN (monotonic constraints exclude it)."""
+    return bool(
+        get_tags(model).input_tags.allow_nan
+        and get_tags(members[0]).input_tags.allow_nan
+        and getattr(members[0], "monotonic_cst", None) is None
+    )
+
+
+def _statistics(members: list[Any], model: Any) -> NodeStatistics | None:
+    """The in-bag statistics of supervised trees; None where the trees do not record them."""
+    criterion = members[0].criterion
+    count = np.concatenate([member.tree_.weighted_n_node_samples for member in members])
+    if not is_classifier(members[0]):
+        if criterion not in GAIN_CRITERIA:
+            return None  # e.g. absolute_error: the node value is a median
+        return NodeStatistics(
+            count=count,
+            mean=np.concatenate([member.tree_.value[:, :, 0] for member in members]),
+            variance=np.concatenate([member.tree_.impurity for member in members]),
+            grown_on_impurity=True,
+        )
+    if members[0].n_outputs_ > 1:
+        return None
+    n_classes = len(model.classes_)
+    return NodeStatistics(
+        count=count,
+        class_share=np.concatenate([_class_share(member, n_classes) for member in members]),
+        classes=np.asarray(model.classes_),
+        grown_on_impurity=criterion in GAIN_CRITERIA,
+    )
+
+
+def _class_share(member: Any, n_classes: int) -> FloatArray:
+    """Class shares of one tree, in the columns of the whole ensemble.
+
+    A bagged tree may not have seen every class; ensembles hand their trees class numbers, so
+    its own ``classes_`` are those columns.
+    """
+    value: FloatArray = member.tree_.value[:, 0, :]
+    if value.shape[1] == n_classes:
+        return value
+    share = np.zeros((len(value), n_classes))
+    share[:, np.asarray(member.classes_, dtype=np.int64)] = value
+    return share

@@ -1,0 +1,162 @@
+"""Rows to leaf ids: validation at the door, then compiled routing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+from kpp._parallel import blocks_of, run_blocks
+from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp.forest._loops import route_any, route_numerical
+
+if TYPE_CHECKING:
+    from kpp.forest.arrays import Forest
+
+# Rows are routed in runs that, with their columns, stay in the second-level cache while all
+# trees pass over them; trees in a few runs, so that few rows still occupy every thread.
+BYTES_PER_ROW_BLOCK = 1 << 19
+N_TREE_BLOCKS = 4
+
+
+def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
+    """Find the leaf of each row in each tree.
+
+    Parameters
+    ----------
+    forest : Forest
+        The trees.
+    X : array-like or data frame of shape (n_rows, n_features)
+        Rows, checked by `prepare_rows`.
+    n_jobs : int, optional
+        Number of threads; the result does not depend on it.
+
+    Returns
+    -------
+    leaf_ids : int32 array of shape (n_trees, n_rows), read-only
+        Node ids, tree by tree: the layout that products with the map run along.
+    """
+    rows = prepare_rows(forest, X)
+    n_rows = len(rows)
+    leaf_ids = np.empty((forest.n_trees, n_rows), dtype=np.int32)
+    rows_per_block = max(256, BYTES_PER_ROW_BLOCK // max(1, rows[:1].nbytes))
+    row_blocks = blocks_of(n_rows, -(-n_rows // rows_per_block))
+    tree_blocks = blocks_of(forest.n_trees, N_TREE_BLOCKS)
+    tasks = [(*r, *t) for r in row_blocks for t in tree_blocks]
+    tables: tuple[AnyArray, ...] = (
+        forest.tree_offsets,
+        forest.left,
+        forest.feature,
+        forest.threshold,
+    )
+    walk: Callable[..., None] = route_numerical
+    # The minimum is NaN as soon as one entry is, and needs no array of its own.
+    if len(forest.category_offsets) or (forest.allows_nan and rows.size and np.isnan(rows.min())):
+        walk = route_any
+        tables += (forest.missing_left, forest.category_offsets, forest.category_bits)
+    run_blocks(lambda b: walk(rows, *tables, *tasks[b], leaf_ids), len(tasks), n_jobs)
+    leaf_ids.flags.writeable = False
+    return leaf_ids
+
+
+def prepare_rows(forest: Forest, X: Any) -> AnyArray:
+    """Check X and bring it into the forest's columns, category codes and comparison dtype.
+
+    Parameters
+    ----------
+    forest : Forest
+        Tells the number and names of columns, the categories, and what values are allowed.
+    X : array-like or data frame of shape (n_rows, n_features)
+        Anything numerical; strings only in the columns that the forest knows as categorical.
+
+    Returns
+    -------
+    rows : array of shape (n_rows, n_features), C-contiguous, of ``forest.dtype``
+    """
+    if sparse.issparse(X):
+        raise TypeError(
+            "Sparse X is not supported: rows are routed through dense columns. Pass X.toarray(), "
+            "in blocks of rows if it is large."
+        )
+    _check_names(forest, X)
+    if forest.categories:
+        X = _encode(forest, X)
+    allowed = "allow-nan" if forest.allows_nan else True
+    rows = check_array(
+        X,
+        dtype=forest.dtype,
+        order="C",
+        ensure_all_finite=False if forest.allows_infinity else allowed,
+        ensure_min_samples=0,
+        ensure_min_features=0,
+        input_name="X",
+    )
+    if rows.shape[1] != forest.n_features:
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but the forest is expecting {forest.n_features} "
+            "features as input."
+        )
+    return rows
+
+
+def _check_names(forest: Forest, X: Any) -> None:
+    """Columns of a data frame must be the forest's, in its order."""
+    columns = getattr(X, "columns", None)
+    if forest.feature_names is None or columns is None:
+        return
+    names = tuple(str(column) for column in columns)
+    if names != forest.feature_names:
+        missing = [name for name in forest.feature_names if name not in names]
+        unknown = [name for name in names if name not in forest.feature_names]
+        raise ValueError(
+            "The columns of X must be those that the forest was grown on, in the same order; "
+            f"missing: {missing[:5]}, unknown: {unknown[:5]}"
+            + ("." if missing or unknown else ", but the order differs.")
+        )
+
+
+def _encode(forest: Forest, X: Any) -> FloatArray:
+    """Replace categories by their codes; unknown and missing ones by NaN."""
+    if not hasattr(X, "shape"):
+        X = np.asarray(X, dtype=object)
+    if len(X.shape) != 2 or X.shape[1] != forest.n_features:
+        raise ValueError(
+            f"X must have {forest.n_features} columns, the forest's; got shape {tuple(X.shape)}."
+        )
+    numerical = [j for j in range(forest.n_features) if j not in forest.categories]
+    if hasattr(X, "columns"):
+        names = list(X.columns)
+        categorical_columns = {j: X[names[j]] for j in forest.categories}
+        numerical_columns = X[[names[j] for j in numerical]]
+    else:
+        categorical_columns = {j: X[:, j] for j in forest.categories}
+        numerical_columns = X[:, numerical]
+    encoded = np.empty((X.shape[0], forest.n_features))
+    for j, column in categorical_columns.items():
+        encoded[:, j] = category_codes(np.asarray(column), forest.categories[j])
+    if numerical:
+        encoded[:, numerical] = check_array(
+            numerical_columns,
+            dtype=np.float64,
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+            input_name="X",
+        )
+    return encoded
+
+
+def category_codes(values: AnyArray, categories: AnyArray) -> FloatArray:
+    """Position of each value among the categories, NaN where it is not one of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.forest.route import category_codes
+    >>> category_codes(np.array(["b", "a", None], dtype=object), np.array(["a", "b"]))
+    array([ 1.,  0., nan])
+    """
+    code_of = {category: float(code) for code, category in enumerate(categories.tolist())}
+    return np.array([code_of.get(value, np.nan) for value in values.tolist()], dtype=np.float64)

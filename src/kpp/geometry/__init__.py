@@ -1,0 +1,30 @@
+"""Section 4 of the paper: weights, the embedding as an operator, kernel, concentration."""
+
+from kpp.geometry.composed import BlockMap, CenteredMap
+from kpp.geometry.concentration import (
+    DiscrepancyCurve,
+    distance_concentration,
+    entrywise_concentration,
+    half_forest_discrepancy,
+)
+from kpp.geometry.kernel import kernel, kernel_chunks, path_distance, path_distance_chunks
+from kpp.geometry.maps import MapBlock, PathMap
+from kpp.geometry.weights import PathWeights, leaf_indicator_weights, path_weights
+
+__all__ = [
+    "BlockMap",
+    "CenteredMap",
+    "DiscrepancyCurve",
+    "MapBlock",
+    "PathMap",
+    "PathWeights",
+    "distance_concentration",
+    "entrywise_concentration",
+    "half_forest_discrepancy",
+    "kernel",
+    "kernel_chunks",
+    "leaf_indicator_weights",
+    "path_distance",
+    "path_distance_chunks",
+    "path_weights",
+]

@@ -1,0 +1,464 @@
+r"""The embedding :math:`\Phi` as an operator: products without the matrix.
+
+A row of :math:`\Phi` has one nonzero entry per node on its K root-to-leaf paths. It is implied by
+its K leaf ids and the node tables that all rows share, and it is never stored. With
+:math:`s_v = \sqrt{\omega_v / S_T}`:
+
+- :math:`\Phi w` is the path sum of :math:`s_v w_v`, read at the K leaves of each row;
+- :math:`\Phi^\top r` is the sum of :math:`r_i` over the rows below each node, times :math:`s_v`;
+- :math:`\Phi \Phi^\top r` does both, one tree at a time, and writes nothing of size m.
+
+Each costs O(n K + m) time and 4 n K bytes, whatever the depth of the trees. Leaf-only
+coordinates, nonzero leaf weights and per-tree normalisation are other vectors s on the same
+operator.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+
+from kpp._checks import check_choice
+from kpp._parallel import blocks_of, run_blocks
+from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp.forest._loops import node_sums
+from kpp.forest.arrays import Forest
+from kpp.forest.route import route
+from kpp.geometry._loops import (
+    fill_csr,
+    fill_pairs,
+    gather_leaves,
+    gram_matvec,
+    leaf_ranges,
+    map_matvec,
+    path_sums,
+)
+from kpp.geometry.weights import PathWeights
+
+if TYPE_CHECKING:
+    from kpp.geometry.composed import CenteredMap
+
+# Trees are reduced in this many runs, in order, whatever the number of threads: that makes
+# every product bit-identical for any n_jobs.
+N_TREE_BLOCKS = 16
+NORMALIZATIONS = ("forest", "tree")
+_BYTES_PER_TILE = 1 << 19
+
+
+class MapBlock(LinearOperator):
+    r"""An embedding of n rows into m coordinates; what solvers see.
+
+    A ``scipy.sparse.linalg.LinearOperator`` of shape (n, m): ``block @ w``, ``block.T @ r`` and
+    SciPy's iterative solvers work as they are. Subclasses add what the geometry needs.
+    """
+
+    def __init__(self, n_rows: int, n_coordinates: int) -> None:
+        super().__init__(dtype=np.dtype(np.float64), shape=(n_rows, n_coordinates))
+
+    @abstractmethod
+    def on(self, X: Any) -> MapBlock:
+        """Return the same embedding at other rows."""
+
+    @abstractmethod
+    def rows(self, index: Any) -> MapBlock:
+        """Return the same embedding at some of its rows."""
+
+    @abstractmethod
+    def normalized(self, normalize: str) -> MapBlock:
+        """Return the same rows, normalised by "forest" or by "tree"."""
+
+    @abstractmethod
+    def gram_matvec(self, r: Any) -> FloatArray:
+        r"""Multiply the Gram by a vector, :math:`\Phi \Phi^\top r`, shape (n,)."""
+
+    @abstractmethod
+    def row_norms(self, *, squared: bool = False) -> FloatArray:
+        r"""Norms :math:`\|\Phi(x_i)\|`, shape (n,); their squares are the Gram's diagonal."""
+
+    @abstractmethod
+    def sup_norm(self, center: FloatArray | None = None) -> float:
+        r"""Bound :math:`\sup_x \|\Phi(x) - c\|`, c = 0 by default; infinite if there is none."""
+
+    @abstractmethod
+    def gram(self, other: Any = None) -> FloatArray:
+        r"""Inner products :math:`\langle \Phi(x_i), \Phi(z_j) \rangle`, shape (n, n')."""
+
+    @abstractmethod
+    def distances(self, other: Any = None) -> FloatArray:
+        r"""Squared distances :math:`\|\Phi(x_i) - \Phi(z_j)\|^2`, shape (n, n')."""
+
+    @abstractmethod
+    def to_csr(self) -> sparse.csr_matrix:
+        """Write the matrix out, shape (n, m)."""
+
+    @property
+    @abstractmethod
+    def coordinate_names(self) -> AnyArray:
+        """Name of each coordinate, object array of shape (m,)."""
+
+    @property
+    @abstractmethod
+    def coordinate_variable(self) -> AnyArray:
+        """Column of X that each coordinate belongs to, shape (m,); -1 for none."""
+
+    def mean_row(self, sample_weight: Any = None) -> FloatArray:
+        r"""Weighted mean :math:`\bar\phi` of the rows, shape (m,)."""
+        n_rows = self.shape[0]
+        weight = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
+        return self.rmatvec(weight / weight.sum())
+
+    def centered(self, shift: Any = None) -> CenteredMap:
+        """Subtract a vector, the mean row by default, from every row; lazily."""
+        from kpp.geometry.composed import CenteredMap
+
+        return CenteredMap(self, self.mean_row() if shift is None else shift)
+
+    def _row_vector(self, r: Any) -> FloatArray:
+        r = np.ascontiguousarray(r, dtype=np.float64)
+        if r.shape != (self.shape[0],):
+            raise ValueError(f"Expected a vector of shape ({self.shape[0]},); got {r.shape}.")
+        return r
+
+
+class PathMap(MapBlock):
+    r"""The embedding of one forest, at given rows.
+
+    .. math::
+        \Phi_{t, v}(x) = \sqrt{\omega_t(v) / S_T}\; 1\{x \in S_v\}
+
+    so that :math:`\|\Phi(x) - \Phi(x')\|^2 = \delta_T(x, x')`, the normalised path distance.
+
+    Parameters
+    ----------
+    forest : Forest
+        The trees.
+    weights : PathWeights
+        From `path_weights`, or `leaf_indicator_weights` for leaf-only coordinates.
+    leaf_ids : int32 array of shape (n_trees, n_rows), optional
+        From `kpp.forest.route.route`. No rows by default.
+    normalize : {"forest", "tree"}
+        "forest" divides by the forest mass: Gram :math:`G_T`, distance :math:`\delta_T`. "tree"
+        divides each tree by its own mass and averages: Gram
+        :math:`G_K = \frac1K \sum_t H_t`. A tree without mass has :math:`H_t = 0`.
+    n_jobs : int, optional
+        Number of threads of every product. Results do not depend on it.
+
+    References
+    ----------
+    Definition tree-embedding, theorem kpp-isometry-tree, corollary kpp-isometry-forest,
+    proposition norm-bound, corollary gram-psd-nondiagonal.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from kpp import Forest
+    >>> from kpp.geometry import PathMap, path_weights
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = Forest.from_model(RandomForestClassifier(20, random_state=0).fit(X, y))
+    >>> phi = PathMap(forest, path_weights(forest)).on(X)
+    >>> phi.shape == (150, forest.n_nodes)
+    True
+    >>> bool(phi.row_norms().max() <= phi.sup_norm() <= 1)
+    True
+    """
+
+    def __init__(
+        self,
+        forest: Forest,
+        weights: PathWeights,
+        leaf_ids: IntArray | None = None,
+        *,
+        normalize: str = "forest",
+        n_jobs: int | None = None,
+    ) -> None:
+        check_choice("normalize", normalize, NORMALIZATIONS)
+        if leaf_ids is None:
+            leaf_ids = np.empty((forest.n_trees, 0), dtype=np.int32)
+        super().__init__(leaf_ids.shape[1], forest.n_nodes)
+        self.forest = forest
+        self.weights = weights
+        self.leaf_ids = leaf_ids
+        self.normalize = normalize
+        self.n_jobs = n_jobs
+        self.squared_scale = _squared_scale(forest, weights, normalize)
+        self.scale = np.sqrt(self.squared_scale)
+
+    def on(self, X: Any) -> PathMap:
+        """Return the same embedding at the rows of X."""
+        return self._with(route(self.forest, X, n_jobs=self.n_jobs), self.normalize)
+
+    def rows(self, index: Any) -> PathMap:
+        """Return the same embedding at some of its rows (a slice, mask or row numbers)."""
+        return self._with(np.ascontiguousarray(self.leaf_ids[:, index]), self.normalize)
+
+    def normalized(self, normalize: str) -> PathMap:
+        """Return the same rows under another normalisation."""
+        return self if normalize == self.normalize else self._with(self.leaf_ids, normalize)
+
+    def _with(self, leaf_ids: IntArray, normalize: str) -> PathMap:
+        return PathMap(self.forest, self.weights, leaf_ids, normalize=normalize, n_jobs=self.n_jobs)
+
+    # Products.
+
+    def _matvec(self, w: Any) -> FloatArray:
+        w = np.ascontiguousarray(w, dtype=np.float64).ravel()
+        forest = self.forest
+        return self._sum_over_trees(
+            lambda block, out: map_matvec(
+                self.leaf_ids, forest.tree_offsets, forest.parent, self.scale, w, *block, out
+            )
+        )
+
+    def _rmatvec(self, r: Any) -> FloatArray:
+        r = np.ascontiguousarray(r, dtype=np.float64).ravel()
+        out = np.empty(self.forest.n_nodes)
+        self._each_run_of_trees(
+            lambda block: node_sums(
+                self.leaf_ids,
+                self.forest.tree_offsets,
+                self.forest.parent,
+                self.scale,
+                r,
+                *block,
+                out,
+            )
+        )
+        return out
+
+    def gram_matvec(self, r: Any, *, tree_factor: FloatArray | None = None) -> FloatArray:
+        r"""Multiply the Gram by a vector: :math:`\sum_t f_t \Phi_t \Phi_t^\top r`.
+
+        Parameters
+        ----------
+        r : array of shape (n_rows,)
+            One number per row.
+        tree_factor : array of shape (n_trees,), optional
+            Factors :math:`f_t`, 1 by default. They may be negative.
+
+        Returns
+        -------
+        product : array of shape (n_rows,)
+        """
+        r = self._row_vector(r)
+        forest = self.forest
+        if tree_factor is None:
+            tree_factor = np.ones(forest.n_trees)
+        return self._sum_over_trees(
+            lambda block, out: gram_matvec(
+                self.leaf_ids,
+                forest.tree_offsets,
+                forest.parent,
+                self.squared_scale,
+                tree_factor,
+                r,
+                *block,
+                out,
+            )
+        )
+
+    def path_sums(self, values: Any) -> FloatArray:
+        """Sum node values from the root down to each node, shape (n_nodes,)."""
+        values = np.ascontiguousarray(values, dtype=np.float64)
+        out = np.empty(self.forest.n_nodes)
+        self._each_run_of_trees(
+            lambda block: path_sums(
+                self.forest.tree_offsets, self.forest.parent, values, *block, out
+            )
+        )
+        return out
+
+    def _each_run_of_trees(self, work: Callable[[tuple[int, int]], None]) -> None:
+        blocks = blocks_of(self.forest.n_trees, N_TREE_BLOCKS)
+        run_blocks(lambda b: work(blocks[b]), len(blocks), self.n_jobs)
+
+    def _sum_over_trees(self, work: Callable[[tuple[int, int], FloatArray], None]) -> FloatArray:
+        blocks = blocks_of(self.forest.n_trees, N_TREE_BLOCKS)
+        partial = np.zeros((len(blocks), self.shape[0]))
+        run_blocks(lambda b: work(blocks[b], partial[b]), len(blocks), self.n_jobs)
+        for block in partial[1:]:
+            partial[0] += block
+        return partial[0].copy()
+
+    # Norms. C(v), the path sum of squared coordinates, is one number per leaf.
+
+    def row_norms(self, *, squared: bool = False) -> FloatArray:
+        r"""Norms :math:`\|\Phi(x_i)\|`; their squares are the Gram's diagonal.
+
+        Parameters
+        ----------
+        squared : bool
+            Whether to return the squares.
+
+        Returns
+        -------
+        norms : array of shape (n_rows,)
+        """
+        norm = self.path_sums(self.squared_scale)
+        total = self._sum_over_trees(
+            lambda block, out: gather_leaves(self.leaf_ids, norm, *block, out)
+        )
+        return total if squared else np.sqrt(total)
+
+    def sup_norm(self, center: FloatArray | None = None) -> float:
+        r"""Largest norm over all combinations of leaves, one from each tree.
+
+        .. math:: \Bigl(\sum_t \max_{\ell \in t} \|\Phi_t(\ell) - c_t\|^2\Bigr)^{1/2}
+
+        Parameters
+        ----------
+        center : array of shape (n_nodes,), optional
+            The vector c; 0 by default. Then the result is at most 1.
+
+        Returns
+        -------
+        bound : float
+            An upper bound on :math:`\sup_x \|\Phi(x) - c\|`, attained whenever some x reaches
+            that combination.
+        """
+        roots = self.forest.roots
+        if center is None:
+            at_node = self.path_sums(self.squared_scale)
+            at_tree = np.zeros(self.forest.n_trees)
+        else:
+            # |phi - c|^2 = sum over the path of (s^2 - 2 s c), plus |c|^2 of the tree.
+            at_node = self.path_sums(self.squared_scale - 2 * self.scale * center)
+            at_tree = np.add.reduceat(np.square(center), roots)
+        at_leaf = np.where(self.forest.is_leaf, at_node, -np.inf)
+        return float(np.sqrt((np.maximum.reduceat(at_leaf, roots) + at_tree).sum()))
+
+    # The Gram, the distances and the matrix, on request.
+
+    def gram(self, other: PathMap | None = None) -> FloatArray:
+        r"""Inner products :math:`\langle \Phi(x_i), \Phi(z_j) \rangle`.
+
+        Parameters
+        ----------
+        other : PathMap, optional
+            The same embedding at other rows; itself by default.
+
+        Returns
+        -------
+        gram : array of shape (n_rows, n_other_rows)
+        """
+        return self._pairs(other, distance=False)
+
+    def distances(self, other: PathMap | None = None) -> FloatArray:
+        r"""Path distances :math:`\|\Phi(x_i) - \Phi(z_j)\|^2`.
+
+        They are summed tree by tree from nonnegative terms, not taken from the Gram: no
+        cancellation, and exactly 0 for rows that share every leaf.
+
+        Parameters
+        ----------
+        other : PathMap, optional
+            The same embedding at other rows; itself by default.
+
+        Returns
+        -------
+        distances : array of shape (n_rows, n_other_rows)
+        """
+        return self._pairs(other, distance=True)
+
+    def _pairs(self, other: PathMap | None, *, distance: bool) -> FloatArray:
+        forest, symmetric = self.forest, other is None
+        other = self if other is None else other
+        if other.forest is not forest or other.normalize != self.normalize:
+            raise ValueError("Both sides must be rows of one embedding: use map.on(X).")
+        first_leaf = np.empty(forest.n_nodes, dtype=np.int32)
+        last_leaf = np.empty(forest.n_nodes, dtype=np.int32)
+        leaf_ranges(forest.tree_offsets, forest.parent, forest.left, first_leaf, last_leaf)
+        norm = self.path_sums(self.squared_scale)
+        other_leaf = first_leaf[other.leaf_ids]
+        n_rows, n_columns = self.shape[0], other.shape[0]
+        out = np.zeros((n_rows, n_columns))
+        rows_per_tile = max(1, _BYTES_PER_TILE // (8 * max(1, n_columns)))
+        tiles = blocks_of(n_rows, -(-n_rows // rows_per_tile))
+
+        def fill(tile: int) -> None:
+            first, last = tiles[tile]
+            fill_pairs(
+                self.leaf_ids,
+                other_leaf,
+                forest.tree_offsets,
+                forest.parent,
+                first_leaf,
+                last_leaf,
+                norm,
+                forest.max_tree_nodes,
+                distance,
+                first,
+                last,
+                last if symmetric else n_columns,
+                out,
+            )
+
+        run_blocks(fill, len(tiles), self.n_jobs)
+        if symmetric:
+            for first, last in tiles:
+                out[:first, first:last] = out[first:last, :first].T
+        return out
+
+    def to_csr(self) -> sparse.csr_matrix:
+        """Write the embedding out, 12 bytes for each node on each path.
+
+        Returns
+        -------
+        phi : CSR matrix of shape (n_rows, n_nodes)
+            Coordinates of weight 0 are left out; columns rise within a row.
+        """
+        n_rows = self.shape[0]
+        on_path = self.path_sums(self.scale > 0)
+        n_entries = self._sum_over_trees(
+            lambda block, out: gather_leaves(self.leaf_ids, on_path, *block, out)
+        )
+        row_start = np.zeros(n_rows + 1, dtype=np.int64)
+        np.cumsum(n_entries.astype(np.int64), out=row_start[1:])
+        columns = np.empty(row_start[-1], dtype=np.int32)
+        values = np.empty(row_start[-1])
+        blocks = blocks_of(n_rows, -(-n_rows // 1024))
+        run_blocks(
+            lambda b: fill_csr(
+                self.leaf_ids,
+                self.forest.parent,
+                self.scale,
+                row_start,
+                *blocks[b],
+                columns,
+                values,
+            ),
+            len(blocks),
+            self.n_jobs,
+        )
+        csr = sparse.csr_matrix((values, columns, row_start), shape=self.shape)
+        csr.has_canonical_format = True
+        return csr
+
+    @property
+    def coordinate_names(self) -> AnyArray:
+        """``kpp_t{tree}_n{node}``, with the node's place in its tree; shape (n_nodes,)."""
+        forest = self.forest
+        tree = forest.tree_of_node
+        node = np.arange(forest.n_nodes) - forest.tree_offsets[tree]
+        names = [f"kpp_t{t}_n{v}" for t, v in zip(tree.tolist(), node.tolist(), strict=True)]
+        return np.array(names, dtype=object)
+
+    @property
+    def coordinate_variable(self) -> AnyArray:
+        """Column that the split above each node tests, -1 at roots; shape (n_nodes,)."""
+        forest = self.forest
+        return np.where(forest.parent >= 0, forest.feature[forest.parent], -1)
+
+
+def _squared_scale(forest: Forest, weights: PathWeights, normalize: str) -> FloatArray:
+    """Squared coordinates: edge weights over S_T, or over A_t and the number of trees."""
+    if normalize == "forest":
+        return weights.edge / weights.forest_mass
+    mass = weights.tree_mass * forest.n_trees
+    inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
+    return weights.edge * np.repeat(inverse, np.diff(forest.tree_offsets))
