@@ -160,9 +160,9 @@ def node_sums(
         end = tree_offsets[tree + 1]
         out[root:end] = 0.0
         for i in range(n_rows):
-            out[leaf_ids[tree, i]] += row_values[i]
+            out[np.uint64(leaf_ids[tree, i])] += row_values[i]
         for v in range(end - 2, root, -2):
-            out[parent[v]] = out[v] + out[v + 1]
+            out[np.uint64(parent[v])] = out[v] + out[v + 1]
             out[v] *= scale[v]
             out[v + 1] *= scale[v + 1]
         out[root] *= scale[root]

@@ -85,15 +85,17 @@ def prepare_rows(forest: Forest, X: Any) -> AnyArray:
     if forest.categories:
         X = _encode(forest, X)
     allowed = "allow-nan" if forest.allows_nan else True
-    rows = check_array(
-        X,
-        dtype=forest.dtype,
-        order="C",
-        ensure_all_finite=False if forest.allows_infinity else allowed,
-        ensure_min_samples=0,
-        ensure_min_features=0,
-        input_name="X",
-    )
+    # A value too large for single precision becomes infinite, and is reported as such.
+    with np.errstate(over="ignore"):
+        rows = check_array(
+            X,
+            dtype=forest.dtype,
+            order="C",
+            ensure_all_finite=False if forest.allows_infinity else allowed,
+            ensure_min_samples=0,
+            ensure_min_features=0,
+            input_name="X",
+        )
     if rows.shape[1] != forest.n_features:
         raise ValueError(
             f"X has {rows.shape[1]} features, but the forest is expecting {forest.n_features} "

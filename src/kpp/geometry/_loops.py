@@ -1,7 +1,8 @@
 """Compiled loops of the path metric. Every array is checked before it comes here.
 
 The nodes of a tree stand level by level, siblings side by side, so a sum along paths is one
-forward scan over pairs of siblings, and no loop has to ask whether a node is a leaf.
+forward scan over pairs of siblings, and no loop has to ask whether a node is a leaf. Indices are
+cast to unsigned where it counts: numba then leaves out its test for negative ones.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def gather_leaves(
     """``out[i] += sum over trees t of leaf_values[leaf of row i in t]``."""
     for tree in range(first_tree, last_tree):
         for i in range(leaf_ids.shape[1]):
-            out[i] += leaf_values[leaf_ids[tree, i]]
+            out[i] += leaf_values[np.uint64(leaf_ids[tree, i])]
 
 
 @compiled("in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; i8; i8; out f8[]")
@@ -55,11 +56,11 @@ def map_matvec(
         root = tree_offsets[tree]
         total[0] = scale[root] * w[root]
         for v in range(root + 1, tree_offsets[tree + 1], 2):
-            above = total[parent[v] - root]
+            above = total[np.uint64(parent[v] - root)]
             total[v - root] = above + scale[v] * w[v]
             total[v + 1 - root] = above + scale[v + 1] * w[v + 1]
         for i in range(leaf_ids.shape[1]):
-            out[i] += total[leaf_ids[tree, i] - root]
+            out[i] += total[np.uint64(leaf_ids[tree, i] - root)]
 
 
 @compiled("in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; in f8[]; i8; i8; out f8[]")
@@ -92,16 +93,16 @@ def gram_matvec(
         size = tree_offsets[tree + 1] - root
         total[:size] = 0.0
         for i in range(n_rows):
-            total[leaf_ids[tree, i] - root] += r[i]
+            total[np.uint64(leaf_ids[tree, i] - root)] += r[i]
         for v in range(size - 2, 0, -2):
-            total[parent[root + v] - root] = total[v] + total[v + 1]
+            total[np.uint64(parent[root + v] - root)] = total[v] + total[v + 1]
         total[0] *= factor * squared_scale[root]
         for v in range(1, size, 2):
-            above = total[parent[root + v] - root]
+            above = total[np.uint64(parent[root + v] - root)]
             total[v] = above + factor * squared_scale[root + v] * total[v]
             total[v + 1] = above + factor * squared_scale[root + v + 1] * total[v + 1]
         for i in range(n_rows):
-            out[i] += total[leaf_ids[tree, i] - root]
+            out[i] += total[np.uint64(leaf_ids[tree, i] - root)]
 
 
 @compiled("in i8[]; in i4[]; in i4[]; out i4[]; out i4[]")
@@ -179,7 +180,7 @@ def fill_pairs(
                 u = parent[u]
             row = out[i]
             for j in range(last_column):
-                row[j] += table[others[j]]
+                row[j] += table[np.uint64(others[j])]
 
 
 @compiled("in i4[,]; in i4[]; in f8[]; in i8[]; i8; i8; out i4[]; out f8[]")

@@ -56,12 +56,12 @@ GAIN_CRITERIA = ("squared_error", "friedman_mse", "gini")
 
 def read_single_tree(model: Any) -> Forest:
     """A decision tree is a forest of one tree."""
-    return _assemble(model, [model], statistics=_statistics([model], model))
+    return _assemble(model, [model], supervised=True)
 
 
 def read_averaging_forest(model: Any) -> Forest:
     """Random forest or extra trees."""
-    return _assemble(model, model.estimators_, statistics=_statistics(model.estimators_, model))
+    return _assemble(model, model.estimators_, supervised=True)
 
 
 def read_unsupervised_forest(model: RandomTreesEmbedding) -> Forest:
@@ -88,10 +88,7 @@ def read_bagging(model: Any) -> Forest:
                 "only a bagging of single decision trees is a forest. Bag DecisionTree* or "
                 "ExtraTree*, or pass the inner ensembles one by one."
             )
-    statistics = _statistics(model.estimators_, model)
-    return _assemble(
-        model, model.estimators_, columns=model.estimators_features_, statistics=statistics
-    )
+    return _assemble(model, model.estimators_, columns=model.estimators_features_, supervised=True)
 
 
 READERS: dict[tuple[type, ...], Callable[[Any], Forest]] = {
@@ -114,7 +111,7 @@ def _assemble(
     members: Iterable[Any],
     *,
     columns: list[AnyArray] | None = None,
-    statistics: NodeStatistics | None = None,
+    supervised: bool = False,
 ) -> Forest:
     members = list(members)
     trees = [
@@ -127,9 +124,9 @@ def _assemble(
         n_features=model.n_features_in_,
         # scikit-learn casts X to float32 and compares it with thresholds in float64.
         dtype=np.float32,
-        statistics=statistics,
+        statistics=_statistics(model, members) if supervised else None,
         feature_names=None if names is None else tuple(str(name) for name in names),
-        allows_nan=_allows_nan(model, members),
+        allows_nan=get_tags(model).input_tags.allow_nan,
         source=type(model).__name__,
     )
 
@@ -154,16 +151,7 @@ def _read_tree(tree: Any, columns: AnyArray | None) -> Tree:
     )
 
 
-def _allows_nan(model: Any, members: list[Any]) -> bool:
-    """Whether the model's own predict takes NaN (monotonic constraints exclude it)."""
-    return bool(
-        get_tags(model).input_tags.allow_nan
-        and get_tags(members[0]).input_tags.allow_nan
-        and getattr(members[0], "monotonic_cst", None) is None
-    )
-
-
-def _statistics(members: list[Any], model: Any) -> NodeStatistics | None:
+def _statistics(model: Any, members: list[Any]) -> NodeStatistics | None:
     """The in-bag statistics of supervised trees; None where the trees do not record them."""
     criterion = members[0].criterion
     count = np.concatenate([member.tree_.weighted_n_node_samples for member in members])

@@ -1,0 +1,31 @@
+"""Named data sets for the benchmarks.
+
+A set is read from ``<name>.csv.gz`` in the folder given by ``--data-dir`` or ``KPP_DATA_DIR`` (a
+table with a header, the target in the last column), otherwise from OpenML through scikit-learn.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from sklearn.datasets import fetch_openml
+
+OPENML_ID = {"spambase": 44}
+
+
+def load(name: str, data_dir: str | None = None) -> tuple[Any, Any]:
+    """Return X as a data frame and y as a series."""
+    folder = data_dir or os.environ.get("KPP_DATA_DIR")
+    if folder:
+        path = Path(folder) / f"{name}.csv.gz"
+        if not path.exists():
+            raise FileNotFoundError(f"No data set {name!r}: {path} does not exist.")
+        table = pd.read_csv(path)
+        return table.iloc[:, :-1], table.iloc[:, -1]
+    if name not in OPENML_ID:
+        known = ", ".join(sorted(OPENML_ID))
+        raise ValueError(f"No data set {name!r}: known are {known}; or give --data-dir.")
+    return fetch_openml(data_id=OPENML_ID[name], return_X_y=True, as_frame=True)  # type: ignore[no-any-return]

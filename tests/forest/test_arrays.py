@@ -1,0 +1,180 @@
+"""The flat structure: its order, its limits, and that nothing can change it."""
+
+import copy
+import pickle
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
+from sklearn.model_selection import GridSearchCV
+from zoo import random_forest, random_rows, random_tree
+
+import kpp.forest.arrays
+from kpp import Forest, KPPEmbedding
+from kpp.forest import Tree
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_order(seed):
+    forest = random_forest(seed)
+    nodes = np.arange(forest.n_nodes)
+    below_root = forest.parent >= 0
+    assert (forest.parent[below_root] < nodes[below_root]).all()
+    assert np.array_equal(np.flatnonzero(~below_root), forest.roots)
+    splits = np.flatnonzero(~forest.is_leaf)
+    assert (forest.right[splits] == forest.left[splits] + 1).all()
+    for child in (forest.left, forest.right):
+        assert (forest.parent[child[splits]] == splits).all()
+        assert (child[forest.is_leaf] == -1).all()
+    assert np.array_equal(forest.tree_of_node[forest.left[splits]], forest.tree_of_node[splits])
+
+
+def test_renumbering_keeps_every_node():
+    rng = np.random.default_rng(0)
+    tree = random_tree(rng, 30, 4)
+    forest = Forest.from_trees([tree, tree], n_features=4)
+    source = forest.source_leaf
+    assert sorted(source[:61]) == list(range(61))
+    splits = ~forest.is_leaf
+    for mine, theirs in ((forest.feature, tree.feature), (forest.threshold, tree.threshold)):
+        assert np.array_equal(mine[splits], np.asarray(theirs)[source[splits]])
+    # Children of a node are the children that the source names.
+    local_left = forest.left[splits]
+    assert np.array_equal(source[local_left], np.asarray(tree.left)[source[splits]])
+    assert np.array_equal(source[local_left + 1], np.asarray(tree.right)[source[splits]])
+
+
+def test_sizes():
+    forest = random_forest(0)
+    assert forest.n_trees == 5
+    assert forest.n_nodes == len(forest.left) == forest.tree_offsets[-1]
+    assert forest.max_tree_nodes == np.diff(forest.tree_offsets).max()
+
+
+def test_arrays_are_read_only():
+    forest = random_forest(0)
+    for name in kpp.forest.arrays._ARRAY_TYPES:
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(forest, name)[...] = 0
+    with pytest.raises(AttributeError):
+        forest.parent = None
+
+
+def test_arrays_are_not_shared_with_the_caller():
+    forest = random_forest(0)
+    state = {f.name: getattr(forest, f.name) for f in fields(forest)}
+    state["threshold"] = state["threshold"].copy()
+    other = Forest(**state)
+    state["threshold"][:] = 99.0
+    assert np.array_equal(other.threshold, forest.threshold, equal_nan=True)
+
+
+def test_clone_and_copy_are_the_forest_itself():
+    forest = random_forest(0)
+    assert clone(forest) is forest
+    assert copy.copy(forest) is forest
+    assert copy.deepcopy(forest) is forest
+    model = clone(KPPEmbedding(forest, node_weight="uniform"))
+    assert model.forest is forest
+
+
+def test_pickle():
+    X = random_rows(0)
+    y = X[:, 0]
+    forest = Forest.from_model(ExtraTreesRegressor(3, random_state=0).fit(X, y))
+    other = pickle.loads(pickle.dumps(forest))
+    for name in kpp.forest.arrays._ARRAY_TYPES:
+        assert np.array_equal(getattr(forest, name), getattr(other, name), equal_nan="thr" in name)
+        assert not getattr(other, name).flags.writeable
+    assert np.array_equal(other.statistics.variance, forest.statistics.variance)
+    assert np.array_equal(other.apply(X), forest.apply(X))
+
+
+def test_a_forest_in_a_grid_search():
+    X = random_rows(0, n_rows=60)
+    forest = random_forest(0)
+    search = GridSearchCV(
+        KPPEmbedding(forest),
+        {"node_weight": ["uniform"], "normalize": ["tree", "forest"]},
+        scoring=lambda model, X, y=None: -model.transform(X).sum(),
+        n_jobs=2,
+        cv=2,
+    )
+    search.fit(X)
+    assert search.best_params_["normalize"] in ("tree", "forest")
+
+
+def test_too_many_nodes(monkeypatch):
+    monkeypatch.setattr(kpp.forest.arrays, "MAX_NODES", 6)
+    stump = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0] * 3, threshold=[0] * 3)
+    Forest.from_trees([stump] * 2, n_features=1)
+    with pytest.raises(ValueError, match="has 9 nodes, and node ids are 32-bit"):
+        Forest.from_trees([stump] * 3, n_features=1)
+
+
+def test_no_trees():
+    with pytest.raises(ValueError, match="at least one tree"):
+        Forest.from_trees([], n_features=1)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ([], []),
+        ([1, -1], [-1, -1]),  # one child
+        ([1, -1, -1], [1, -1, -1]),  # one child twice
+        ([1, 0, -1], [2, 2, -1]),  # a child of two parents
+        ([-1, 2, -1], [-1, 1, -1]),  # a cycle beside the root
+        ([-1, 3, 1, -1, -1], [-1, 2, 4, -1, -1]),  # a longer one, one parent each
+        ([1, -1, -1], [7, -1, -1]),  # out of range
+    ],
+)
+def test_what_is_no_tree(left, right):
+    tree = Tree(left=left, right=right, feature=[0] * len(left), threshold=[0.0] * len(left))
+    with pytest.raises(ValueError, match="Not a binary tree"):
+        Forest.from_trees([tree], n_features=1)
+
+
+def _changed(array, index, value):
+    array = np.array(array)
+    array[index] = value
+    return array
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: {"tree_offsets": f.tree_offsets[1:]}, "tree_offsets"),
+        (lambda f: {"tree_offsets": f.tree_offsets[:-1]}, "tree_offsets"),
+        (lambda f: {"feature": f.feature[:-1]}, "one entry per node"),
+        (lambda f: {"parent": _changed(f.parent, 3, 3)}, "contradict"),
+        (lambda f: {"parent": _changed(f.parent, 0, 1)}, "contradict"),
+        (lambda f: {"left": _changed(f.left, 0, 0)}, "level by level"),
+        (lambda f: {"left": _changed(f.left, 0, 10**6)}, "level by level"),
+        (lambda f: {"left": _changed(f.left, 0, -1)}, "one leaf more"),
+        (lambda f: {"feature": _changed(f.feature, 0, 3)}, "outside the 3 columns"),
+        (lambda f: {"feature": _changed(f.feature, 0, -1)}, "outside the 3 columns"),
+        (lambda f: {"threshold": _changed(f.threshold, 0, np.nan)}, "NaN"),
+        (lambda f: {"split_kind": _changed(f.split_kind, 0, 0)}, "split_kind"),
+        (lambda f: {"split_kind": _changed(f.split_kind, 0, 3)}, "split_kind"),
+        (lambda f: {"split_kind": _changed(f.split_kind, 0, 2)}, "categorical"),
+        (lambda f: {"category_bits": np.ones(1, np.uint32)}, "categorical"),
+        (lambda f: {"category_offsets": np.zeros(2)}, "categorical"),
+        (lambda f: {"dtype": np.float16}, "dtype"),
+        (lambda f: {"feature_names": ("a",)}, "feature_names"),
+    ],
+)
+def test_arrays_that_are_no_forest_are_refused(change, message):
+    forest = random_forest(0)
+    with pytest.raises(ValueError, match=f"not a forest: .*{message}"):
+        replace(forest, **change(forest))
+
+
+def test_repr_is_short():
+    X = random_rows(0)
+    model = RandomForestClassifier(4, max_depth=1, random_state=0).fit(X, X[:, 0] > 0)
+    assert repr(Forest.from_model(model)) == (
+        "Forest(n_trees=4, n_nodes=12, n_features=3, source='RandomForestClassifier')"
+    )

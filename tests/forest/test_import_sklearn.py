@@ -1,0 +1,180 @@
+"""Forests read from scikit-learn route every row to scikit-learn's own leaf."""
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    BaggingRegressor,
+    GradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    VotingRegressor,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeRegressor
+from zoo import (
+    bagging_models,
+    beside_thresholds,
+    source_leaves,
+    supervised_models,
+    unsupervised_models,
+)
+
+from kpp import Forest
+
+MODELS = supervised_models() | unsupervised_models() | bagging_models()
+# GradientBoosting refuses NaN; the others learn where to send it.
+TAKE_NAN = [name for name in MODELS if "gradient boosting" not in name]
+
+
+def made_data(name, n_rows=300, with_nan=False):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 4))
+    X[:, 1] = rng.integers(0, 4, n_rows)
+    score = X[:, 0] + (X[:, 1] > 1) + 0.3 * rng.normal(size=n_rows)
+    y = score if "numbers" in name else np.digitize(score, [-0.5, 0.5, 1.2])
+    if with_nan:
+        X[rng.random(X.shape) < 0.15] = np.nan
+    return X, y
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_apply_is_the_librarys_own_leaf(name):
+    X, y = made_data(name)
+    model = MODELS[name].fit(X, y)
+    forest = Forest.from_model(model)
+    rows = np.concatenate([X, beside_thresholds(forest, X)])
+    assert np.array_equal(
+        forest.source_leaf[forest.apply(rows)], source_leaves(model, rows.astype(np.float32))
+    )
+
+
+@pytest.mark.parametrize("name", TAKE_NAN)
+def test_apply_is_the_librarys_own_leaf_for_missing_values(name):
+    X, y = made_data(name, with_nan=True)
+    model = MODELS[name].fit(X, y)
+    forest = Forest.from_model(model)
+    assert np.array_equal(
+        forest.source_leaf[forest.apply(X)], source_leaves(model, X.astype(np.float32))
+    )
+
+
+def test_missing_values_go_both_ways():
+    X, y = made_data("numbers", with_nan=True)
+    forest = Forest.from_model(RandomForestRegressor(20, random_state=0).fit(X, y))
+    directions = forest.missing_left[~forest.is_leaf]
+    assert directions.any()
+    assert not directions.all()
+
+
+def test_missing_values_that_training_never_saw():
+    X, y = made_data("numbers")
+    model = RandomForestRegressor(10, random_state=0).fit(X, y)
+    X[::3, 0] = np.nan
+    forest = Forest.from_model(model)
+    assert np.array_equal(forest.source_leaf[forest.apply(X)], model.apply(X))
+
+
+def test_rows_are_compared_in_single_precision():
+    # 0.1 in double precision lies below its single-precision neighbour, the split above it.
+    X = np.array([[0.1], [0.1 + 1e-12], [0.2]])
+    model = DecisionTreeRegressor().fit(X, [0.0, 0.0, 1.0])
+    forest = Forest.from_model(model)
+    assert forest.dtype == np.float32
+    threshold = forest.threshold[0]
+    row = np.array([[np.nextafter(threshold, np.inf)]])  # rounds back onto the threshold
+    assert forest.source_leaf[forest.apply(row)][0, 0] == model.apply(row)[0]
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e39])
+def test_what_the_library_refuses_is_refused(value):
+    X, y = made_data("numbers")
+    forest = Forest.from_model(RandomForestRegressor(3, random_state=0).fit(X, y))
+    X[0, 0] = value
+    with pytest.raises(ValueError, match="infinity or a value too large"):
+        forest.apply(X)
+
+
+def test_missing_values_are_refused_where_the_library_refuses_them():
+    X, y = made_data("numbers")
+    model = GradientBoostingRegressor(n_estimators=3).fit(X, y)
+    X[0, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="NaN"):
+        Forest.from_model(model).apply(X)
+
+
+def test_sources_that_hold_a_forest():
+    X, y = made_data("numbers")
+    model = RandomForestRegressor(3, random_state=0).fit(X, y)
+    forest = Forest.from_model(model)
+    assert Forest.from_model(forest) is forest
+    assert np.array_equal(
+        Forest.from_model(FrozenEstimator(model)).threshold, forest.threshold, equal_nan=True
+    )
+    assert forest.source == "RandomForestRegressor"
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Ridge(),
+        make_pipeline(RandomForestRegressor(2)),
+        VotingRegressor([("forest", RandomForestRegressor(2))]),
+        AdaBoostClassifier(n_estimators=2),
+        KMeans(2),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_other_models_are_refused_with_a_list(model):
+    X, y = made_data("classes")
+    model.fit(X, y)
+    with pytest.raises(TypeError, match=r"Supported: .*RandomForest.*HistGradientBoosting"):
+        Forest.from_model(model)
+
+
+@pytest.mark.parametrize("not_a_model", [None, 3, "forest", RandomForestClassifier])
+def test_what_is_no_model_is_refused(not_a_model):
+    with pytest.raises(TypeError, match="Supported"):
+        Forest.from_model(not_a_model)
+
+
+@pytest.mark.parametrize("member", [RandomForestRegressor(2), Ridge()])
+def test_bagging_of_other_models_is_refused(member):
+    X, y = made_data("numbers")
+    model = BaggingRegressor(member, 2).fit(X, y)
+    with pytest.raises(TypeError, match="only a bagging of single decision trees"):
+        Forest.from_model(model)
+
+
+@pytest.mark.parametrize("model", [RandomForestClassifier(), BaggingClassifier()])
+def test_unfitted_model(model):
+    with pytest.raises(NotFittedError):
+        Forest.from_model(model)
+
+
+def test_trees_of_another_library_are_refused():
+    X, y = made_data("numbers")
+    model = RandomForestRegressor(2).fit(X, y)
+
+    class ObliqueTree:
+        feature = threshold = None
+
+    model.estimators_[1].tree_ = ObliqueTree()
+    with pytest.raises(TypeError, match="ObliqueTree"):
+        Forest.from_model(model)
+
+
+def test_feature_names_are_kept():
+    pd = pytest.importorskip("pandas")
+    X, y = made_data("numbers")
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    forest = Forest.from_model(RandomForestRegressor(3, random_state=0).fit(frame, y))
+    assert forest.feature_names == ("a", "b", "c", "d")
+    assert np.array_equal(forest.apply(frame), forest.apply(X))
