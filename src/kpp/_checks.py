@@ -35,7 +35,7 @@ def check_sample_weight(sample_weight: Any, n_rows: int) -> FloatArray:
     if (weight < 0).any():
         raise ValueError("sample_weight must not be negative.")
     if not weight.any():
-        raise ValueError("Every sample_weight is 0: there are no rows to learn from.")
+        raise ValueError("Every sample_weight is zero: there are no rows to learn from.")
     return weight
 
 

@@ -220,17 +220,18 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
 
     def _map_at(self, X: Any) -> MapBlock:
         check_is_fitted(self, "map_")
-        # Columns are checked here, values by the forests: each knows what it accepts.
-        validate_data(self, X, reset=False, skip_check_array=True)
+        # Shape and names are checked here, values by the forests: each knows what it accepts.
+        if hasattr(X, "columns"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
         return self.map_.on(X)
 
     def _check_fit_input(self, specs: Any, X: Any, y: Any, sample_weight: Any) -> Any:
         if hasattr(X, "columns") and all(_takes_frames(spec) for _, spec in specs):
             validate_data(self, X, skip_check_array=True)
         else:
-            X = validate_data(
-                self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
-            )
+            X = self._check_numbers(X, any_grown=not all(is_grown(spec) for _, spec in specs))
         n_rows = len(X)
         if y is not None:
             y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
@@ -241,6 +242,23 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, n_rows)
         return X, y, sample_weight
+
+    def _check_numbers(self, X: Any, *, any_grown: bool) -> AnyArray:
+        try:
+            return validate_data(
+                self,
+                X,
+                dtype=[np.float64, np.float32],
+                ensure_all_finite="allow-nan",
+                ensure_min_samples=2 if any_grown else 1,
+            )
+        except ValueError as error:
+            if "could not convert string" not in str(error):
+                raise
+            raise ValueError(
+                f"{error}. This forest takes numbers only: encode such columns, or use "
+                "forest='boosted', which takes the categorical columns of a data frame."
+            ) from error
 
     def _grow(self, spec: Any, X: Any, y: Any, sample_weight: Any, seed: Any) -> Forest:
         if isinstance(spec, str):
