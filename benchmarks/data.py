@@ -28,4 +28,4 @@ def load(name: str, data_dir: str | None = None) -> tuple[Any, Any]:
     if name not in OPENML_ID:
         known = ", ".join(sorted(OPENML_ID))
         raise ValueError(f"No data set {name!r}: known are {known}; or give --data-dir.")
-    return fetch_openml(data_id=OPENML_ID[name], return_X_y=True, as_frame=True)  # type: ignore[no-any-return]
+    return fetch_openml(data_id=OPENML_ID[name], return_X_y=True, as_frame=True)

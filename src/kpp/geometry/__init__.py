@@ -7,6 +7,7 @@ from kpp.geometry.concentration import (
     entrywise_concentration,
     half_forest_discrepancy,
 )
+from kpp.geometry.isometry import IsometryCheck, check_isometry
 from kpp.geometry.kernel import kernel, kernel_chunks, path_distance, path_distance_chunks
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.geometry.weights import PathWeights, leaf_indicator_weights, path_weights
@@ -15,9 +16,11 @@ __all__ = [
     "BlockMap",
     "CenteredMap",
     "DiscrepancyCurve",
+    "IsometryCheck",
     "MapBlock",
     "PathMap",
     "PathWeights",
+    "check_isometry",
     "distance_concentration",
     "entrywise_concentration",
     "half_forest_discrepancy",

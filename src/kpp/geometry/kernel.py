@@ -129,8 +129,8 @@ def kernel_chunks(
 
     Parameters
     ----------
-    model, X, Y, normalize
-        As in `kernel`.
+    model, X, Y, normalize : as in `kernel`
+        The embedding, the rows, and the normalisation.
     working_memory : float, optional
         Size of a block in MiB; scikit-learn's ``working_memory`` setting by default.
 
@@ -164,7 +164,19 @@ def path_distance_chunks(
 ) -> Iterator[tuple[slice, FloatArray]]:
     """Yield the path distance in blocks of rows that fit a memory cap.
 
-    Parameters and yields are those of `kernel_chunks`.
+    Parameters
+    ----------
+    model, X, Y, normalize : as in `path_distance`
+        The embedding, the rows, and the normalisation.
+    working_memory : float, optional
+        Size of a block in MiB; scikit-learn's ``working_memory`` setting by default.
+
+    Yields
+    ------
+    rows : slice
+        Which rows of X.
+    block : array of shape (n_block, n')
+        Their distances.
     """
     yield from _chunks(model, X, Y, normalize, working_memory, "distances")
 

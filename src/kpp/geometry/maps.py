@@ -55,6 +55,11 @@ class MapBlock(LinearOperator):
 
     A ``scipy.sparse.linalg.LinearOperator`` of shape (n, m): ``block @ w``, ``block.T @ r`` and
     SciPy's iterative solvers work as they are. Subclasses add what the geometry needs.
+
+    Parameters
+    ----------
+    n_rows, n_coordinates : int
+        n and m.
     """
 
     def __init__(self, n_rows: int, n_coordinates: int) -> None:

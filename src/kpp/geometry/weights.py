@@ -119,6 +119,15 @@ def leaf_indicator_weights(forest: Forest) -> PathWeights:
 
     Each tree has mass 1 and :math:`S_T = K`, so the Gram is the forest proximity: the share of
     trees in which two rows fall into the same leaf.
+
+    Parameters
+    ----------
+    forest : Forest
+        The trees.
+
+    Returns
+    -------
+    weights : PathWeights
     """
     leaf = forest.is_leaf.astype(np.float64)
     return PathWeights(

@@ -1,0 +1,71 @@
+"""The check on real pairs would notice a map that is no isometry."""
+
+import pytest
+from sklearn.datasets import load_diabetes
+
+from kpp import KPPEmbedding
+from kpp.geometry import BlockMap, PathMap, check_isometry, path_weights
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = load_diabetes(return_X_y=True)
+    return KPPEmbedding(n_estimators=10, random_state=0).fit(X, y), X
+
+
+def test_holds(fitted):
+    model, X = fitted
+    check = check_isometry(model, X, n_pairs=500)
+    assert check.pairs.shape == (500, 2)
+    assert check.path.max() > 0
+    assert check.holds
+    assert check.tolerance < 1e-12
+
+
+def test_path_side_by_sets_of_nodes(fitted):
+    model, X = fitted
+    forest, a = model.forest_, model.map_.weights.node
+    check = check_isometry(model, X, n_pairs=20)
+    leaf_ids = forest.apply(X)
+
+    def path_to_root(v):
+        nodes = []
+        while v >= 0:
+            nodes.append(int(v))
+            v = forest.parent[v]
+        return nodes
+
+    for (i, j), distance in zip(check.pairs, check.path, strict=True):
+        total = 0.0
+        for t in range(forest.n_trees):
+            mine, theirs = path_to_root(leaf_ids[i, t]), path_to_root(leaf_ids[j, t])
+            if mine != theirs:
+                ancestor = max(set(mine) & set(theirs))
+                total += a[[*(set(mine) ^ set(theirs)), ancestor]].sum()
+        assert distance == pytest.approx(total / a.sum(), rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda forest, weights: weights.edge / weights.forest_mass * (1 + 1e-9),
+        lambda forest, weights: weights.node / weights.forest_mass,
+        lambda forest, weights: weights.edge / weights.tree_mass.mean(),
+    ],
+    ids=["mass", "node instead of edge weights", "one tree's mass"],
+)
+def test_notices_wrong_weights(fitted, wrong, monkeypatch):
+    model, X = fitted
+    monkeypatch.setattr(
+        "kpp.geometry.maps._squared_scale", lambda forest, weights, _: wrong(forest, weights)
+    )
+    assert not check_isometry(model, X).holds
+
+
+def test_refused(fitted):
+    model, X = fitted
+    with pytest.raises(TypeError, match="map of one forest"):
+        check_isometry(BlockMap([("a", model.map_)]), X)
+    leaf_weights = path_weights(model.forest_, leaf_weight=1.0)
+    with pytest.raises(ValueError, match="zero leaf weights"):
+        check_isometry(PathMap(model.forest_, leaf_weights), X)

@@ -1,0 +1,147 @@
+"""The public surface, the import, and the compiled loops' cache."""
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpydoc_lite import sections
+
+import kpp
+import kpp.forest
+import kpp.geometry
+from kpp._compile import compiled
+from kpp._parallel import blocks_of, run_blocks
+
+PUBLIC = ["Forest", "KPPEmbedding", "half_forest_discrepancy", "kernel", "path_distance"]
+
+
+def test_public_names():
+    assert sorted(kpp.__all__) == sorted(PUBLIC)
+    assert all(hasattr(kpp, name) for name in kpp.__all__)
+
+
+@pytest.mark.parametrize("module", [kpp, kpp.forest, kpp.geometry], ids=lambda m: m.__name__)
+def test_docstrings_name_the_parameters(module):
+    for name in module.__all__:
+        thing = getattr(module, name)
+        documented = sections(thing)
+        signature = inspect.signature(thing)
+        expected = [p for p in signature.parameters if p not in ("self", "args", "kwargs")]
+        assert documented == expected, name
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_docstrings_have_an_example(name):
+    assert ">>> " in inspect.getdoc(getattr(kpp, name))
+
+
+def run_python(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+
+
+def test_import_brings_in_nothing_optional():
+    # Whatever scikit-learn itself imports is already there.
+    code = """
+import sys
+import sklearn.ensemble
+before = set(sys.modules)
+import kpp
+optional = {"numba", "pandas", "matplotlib", "polars", "plotly", "typer", "rich", "shap"}
+print(sorted(optional & (set(sys.modules) - before)))
+"""
+    done = run_python(code)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_an_unwritable_cache_does_not_break_anything(tmp_path):
+    # No folder beside the file, none in the home, none by name: numba finds no place to cache.
+    code = """
+import numba.core.caching as caching
+caching.CacheImpl._locator_classes = []
+import numpy as np
+from kpp.forest import Forest, Tree
+stump = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0] * 3, threshold=[0.0] * 3)
+print(Forest.from_trees([stump], n_features=1).apply([[0.0], [1.0]]).ravel().tolist())
+"""
+    done = run_python(code)
+    assert done.stdout.strip() == "[1, 2]", done.stderr
+
+
+def test_other_errors_of_compilation_are_not_hidden():
+    @compiled("in f8[]; out f8[]")
+    def loop(x, out):
+        out[0] = x.no_such_thing
+
+    with pytest.raises(Exception, match="no_such_thing"):
+        loop(np.zeros(1), np.zeros(1))
+
+
+def test_loops_take_one_type_only():
+    @compiled("in f8[]; out f8[]")
+    def double(x, out):
+        for i in range(x.size):
+            out[i] = 2 * x[i]
+
+    out = np.empty(3)
+    read_only = np.arange(3.0)
+    read_only.flags.writeable = False
+    double(read_only, out)
+    assert out.tolist() == [0, 2, 4]
+    with pytest.raises(TypeError, match="No matching definition"):
+        double(np.arange(3, dtype=np.int64), out)
+    with pytest.raises(TypeError, match="No matching definition"):
+        double(np.arange(6.0)[::2], out)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, 7, -1])
+def test_every_block_runs_once(n_jobs):
+    seen = []
+    run_blocks(seen.append, 20, n_jobs)
+    assert sorted(seen) == list(range(20))
+
+
+def test_errors_in_a_block_come_through():
+    def work(block):
+        if block == 3:
+            raise RuntimeError("block 3")
+
+    with pytest.raises(RuntimeError, match="block 3"):
+        run_blocks(work, 8, 2)
+
+
+def test_pools_survive_a_fork():
+    code = """
+import os
+from kpp._parallel import run_blocks
+run_blocks(lambda b: None, 4, 2)
+child = os.fork()
+if child == 0:
+    seen = []
+    run_blocks(seen.append, 4, 2)
+    os._exit(0 if sorted(seen) == [0, 1, 2, 3] else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    if not hasattr(__import__("os"), "fork"):
+        pytest.skip("no fork on this system")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout.strip() == "0", done.stderr
+
+
+@pytest.mark.parametrize(("n_items", "n_blocks"), [(0, 4), (1, 4), (10, 4), (16, 16), (7, 1)])
+def test_blocks_cover_everything_once(n_items, n_blocks):
+    blocks = blocks_of(n_items, n_blocks)
+    covered = [i for first, last in blocks for i in range(first, last)]
+    assert covered == list(range(n_items))
+    lengths = [last - first for first, last in blocks]
+    assert max(lengths) - min(lengths) <= 1
+    assert len(blocks) <= n_blocks
