@@ -18,7 +18,7 @@ from kpp.forest.route import route
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
 
-N_TREE_BLOCKS = 16
+N_TREE_BLOCKS = 8
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,82 +105,63 @@ def gram_matvec(
             out[i] += total[np.uint64(leaf_ids[tree, i] - root)]
 
 
-@compiled("in i8[]; in i4[]; in i4[]; out i4[]; out i4[]")
-def leaf_ranges(tree_offsets: Any, parent: Any, left: Any, first_leaf: Any, last_leaf: Any) -> None:
-    """Number the leaves of each tree from left to right: v's are ``first_leaf:last_leaf``."""
-    for tree in range(tree_offsets.size - 1):
-        root = tree_offsets[tree]
-        end = tree_offsets[tree + 1]
-        for v in range(root, end):
-            last_leaf[v] = 1 if left[v] < 0 else 0  # for now, the number of leaves below v
-        for v in range(end - 1, root, -1):
-            last_leaf[parent[v]] += last_leaf[v]
-        first_leaf[root] = 0
-        for v in range(root + 1, end, 2):
-            first_leaf[v] = first_leaf[parent[v]]
-            first_leaf[v + 1] = first_leaf[v] + last_leaf[v]
-        for v in range(root, end):
-            last_leaf[v] += first_leaf[v]
-
-
-@compiled(
-    "in i4[,]; in i4[,]; in i8[]; in i4[]; in i4[]; in i4[]; in f8[]; i8; b1; i8; i8; i8; out f8[,]"
-)
+@compiled("in i4[,]; in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; b1; i8; i8; i8; out f8[,]")
 def fill_pairs(
     leaf_ids: Any,
-    other_leaf: Any,
+    other_ids: Any,
     tree_offsets: Any,
     parent: Any,
-    first_leaf: Any,
-    last_leaf: Any,
     squared_norm: Any,
-    largest_tree: Any,
+    step: Any,
     distance: Any,
     first_row: Any,
     last_row: Any,
     last_column: Any,
     out: Any,
 ) -> None:
-    """Add the Gram (or the path distance) between rows of two samples to `out`.
+    """Add the Gram, or the path distance, between rows of two samples to `out`.
 
-    With C(v) the path sum of squared coordinates (`squared_norm`) and u the lowest common
-    ancestor, the Gram of leaves a and b in a tree is C(u), their distance
-    (C(a) - C(u)) + (C(b) - C(u)). Seen from leaf a, the leaves that share the ancestor u are
-    two runs of consecutive leaves: one table over leaves is filled run by run while climbing
-    from a, then read off for every row of the other sample (`other_leaf`: leaf numbers).
+    Seen from one leaf a, a forward scan gives every node v of the tree its value: on a's path
+    the Gram's C(v) (`squared_norm`), or the length of the path from a up to v; off the path the
+    parent's value plus `step[v]`, which is 0 for the Gram and v's squared coordinate for the
+    distance. Only nonnegative numbers are added, so nothing cancels.
     """
-    table = np.empty(largest_tree)
-    end_norm = np.empty(largest_tree)
-    for tree in range(tree_offsets.size - 1):
+    n_trees = tree_offsets.size - 1
+    largest = 0
+    for tree in range(n_trees):
+        largest = max(largest, tree_offsets[tree + 1] - tree_offsets[tree])
+    value = np.empty(largest)
+    path = np.empty(largest, np.int64)
+    on_path = np.empty(largest)
+    for tree in range(n_trees):
         root = tree_offsets[tree]
-        if distance:
-            for v in range(root, tree_offsets[tree + 1]):
-                if last_leaf[v] - first_leaf[v] == 1:
-                    end_norm[first_leaf[v]] = squared_norm[v]
-        others = other_leaf[tree]
+        size = tree_offsets[tree + 1] - root
         for i in range(first_row, last_row):
-            a = leaf_ids[tree, i]
-            inside_first = first_leaf[a]
-            inside_last = inside_first
-            u = a
-            while u >= 0:
-                common = squared_norm[u]
-                here = squared_norm[a] - common
-                for run in range(2):
-                    start = first_leaf[u] if run == 0 else inside_last
-                    stop = inside_first if run == 0 else last_leaf[u]
-                    if distance:
-                        for leaf in range(start, stop):
-                            table[leaf] = here + (end_norm[leaf] - common)
-                    else:
-                        for leaf in range(start, stop):
-                            table[leaf] = common
-                inside_first = first_leaf[u]
-                inside_last = last_leaf[u]
-                u = parent[u]
+            depth = 0
+            climbed = 0.0
+            v = np.int64(leaf_ids[tree, i])
+            while v >= 0:
+                path[depth] = v - root
+                on_path[depth] = climbed if distance else squared_norm[v]
+                climbed += step[v]
+                depth += 1
+                v = np.int64(parent[v])
+            value[0] = on_path[depth - 1]
+            done = 1  # nodes before this one have their value; from here on, pairs of siblings
+            for level in range(depth - 2, -2, -1):
+                pair = size if level < 0 else path[level] - (path[level] - 1) % 2
+                for u in range(done, pair, 2):
+                    above = value[np.uint64(parent[root + u] - root)]
+                    value[u] = above + step[root + u]
+                    value[u + 1] = above + step[root + u + 1]
+                if level >= 0:
+                    beside = 2 * pair + 1 - path[level]
+                    value[beside] = on_path[level + 1] + step[root + beside]
+                    value[path[level]] = on_path[level]
+                done = pair + 2
             row = out[i]
             for j in range(last_column):
-                row[j] += table[np.uint64(others[j])]
+                row[j] += value[np.uint64(other_ids[tree, j] - root)]
 
 
 @compiled("in i4[,]; in i4[]; in f8[]; in i8[]; i8; i8; out i4[]; out f8[]")

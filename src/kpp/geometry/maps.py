@@ -34,7 +34,6 @@ from kpp.geometry._loops import (
     fill_pairs,
     gather_leaves,
     gram_matvec,
-    leaf_ranges,
     map_matvec,
     path_sums,
 )
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
 # Trees are reduced in this many runs, in order, whatever the number of threads: that makes
 # every product bit-identical for any n_jobs.
-N_TREE_BLOCKS = 16
+N_TREE_BLOCKS = 8
 NORMALIZATIONS = ("forest", "tree")
 _BYTES_PER_TILE = 1 << 19
 
@@ -375,11 +374,9 @@ class PathMap(MapBlock):
         other = self if other is None else other
         if other.forest is not forest or other.normalize != self.normalize:
             raise ValueError("Both sides must be rows of one embedding: use map.on(X).")
-        first_leaf = np.empty(forest.n_nodes, dtype=np.int32)
-        last_leaf = np.empty(forest.n_nodes, dtype=np.int32)
-        leaf_ranges(forest.tree_offsets, forest.parent, forest.left, first_leaf, last_leaf)
         norm = self.path_sums(self.squared_scale)
-        other_leaf = first_leaf[other.leaf_ids]
+        step = self.squared_scale if distance else np.zeros(forest.n_nodes)
+        other_ids = other.leaf_ids
         n_rows, n_columns = self.shape[0], other.shape[0]
         out = np.zeros((n_rows, n_columns))
         rows_per_tile = max(1, _BYTES_PER_TILE // (8 * max(1, n_columns)))
@@ -389,13 +386,11 @@ class PathMap(MapBlock):
             first, last = tiles[tile]
             fill_pairs(
                 self.leaf_ids,
-                other_leaf,
+                other_ids,
                 forest.tree_offsets,
                 forest.parent,
-                first_leaf,
-                last_leaf,
                 norm,
-                forest.max_tree_nodes,
+                step,
                 distance,
                 first,
                 last,
@@ -407,6 +402,8 @@ class PathMap(MapBlock):
         if symmetric:
             for first, last in tiles:
                 out[:first, first:last] = out[first:last, :first].T
+                corner = out[first:last, first:last]
+                corner[...] = np.tril(corner) + np.tril(corner, -1).T
         return out
 
     def to_csr(self) -> sparse.csr_matrix:
