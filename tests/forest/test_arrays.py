@@ -11,9 +11,9 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 from sklearn.model_selection import GridSearchCV
 from zoo import random_forest, random_rows, random_tree
 
-import kpp.forest.arrays
 from kpp import Forest, KPPEmbedding
 from kpp.forest import Tree
+from kpp.forest.layout import ARRAY_TYPES
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -55,7 +55,7 @@ def test_sizes():
 
 def test_arrays_are_read_only():
     forest = random_forest(0)
-    for name in kpp.forest.arrays._ARRAY_TYPES:
+    for name in ARRAY_TYPES:
         with pytest.raises(ValueError, match="read-only"):
             getattr(forest, name)[...] = 0
     with pytest.raises(AttributeError):
@@ -85,7 +85,7 @@ def test_pickle():
     y = X[:, 0]
     forest = Forest.from_model(ExtraTreesRegressor(3, random_state=0).fit(X, y))
     other = pickle.loads(pickle.dumps(forest))
-    for name in kpp.forest.arrays._ARRAY_TYPES:
+    for name in ARRAY_TYPES:
         assert np.array_equal(getattr(forest, name), getattr(other, name), equal_nan="thr" in name)
         assert not getattr(other, name).flags.writeable
     assert np.array_equal(other.statistics.variance, forest.statistics.variance)
@@ -107,7 +107,7 @@ def test_a_forest_in_a_grid_search():
 
 
 def test_too_many_nodes(monkeypatch):
-    monkeypatch.setattr(kpp.forest.arrays, "MAX_NODES", 6)
+    monkeypatch.setattr("kpp.forest.layout.MAX_NODES", 6)
     stump = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0] * 3, threshold=[0] * 3)
     Forest.from_trees([stump] * 2, n_features=1)
     with pytest.raises(ValueError, match="has 9 nodes, and node ids are 32-bit"):
@@ -149,11 +149,11 @@ def _changed(array, index, value):
         (lambda f: {"tree_offsets": f.tree_offsets[1:]}, "tree_offsets"),
         (lambda f: {"tree_offsets": f.tree_offsets[:-1]}, "tree_offsets"),
         (lambda f: {"feature": f.feature[:-1]}, "one entry per node"),
-        (lambda f: {"parent": _changed(f.parent, 3, 3)}, "contradict"),
-        (lambda f: {"parent": _changed(f.parent, 0, 1)}, "contradict"),
+        (lambda f: {"parent": _changed(f.parent, 3, 3)}, "in agreement"),
+        (lambda f: {"parent": _changed(f.parent, 0, 1)}, "in agreement"),
         (lambda f: {"left": _changed(f.left, 0, 0)}, "level by level"),
         (lambda f: {"left": _changed(f.left, 0, 10**6)}, "level by level"),
-        (lambda f: {"left": _changed(f.left, 0, -1)}, "one leaf more"),
+        (lambda f: {"left": _changed(f.left, 0, -1)}, "level by level"),
         (lambda f: {"feature": _changed(f.feature, 0, 3)}, "outside the 3 columns"),
         (lambda f: {"feature": _changed(f.feature, 0, -1)}, "outside the 3 columns"),
         (lambda f: {"threshold": _changed(f.threshold, 0, np.nan)}, "NaN"),
@@ -161,7 +161,11 @@ def _changed(array, index, value):
         (lambda f: {"split_kind": _changed(f.split_kind, 0, 3)}, "split_kind"),
         (lambda f: {"split_kind": _changed(f.split_kind, 0, 2)}, "categorical"),
         (lambda f: {"category_bits": np.ones(1, np.uint32)}, "categorical"),
-        (lambda f: {"category_offsets": np.zeros(2)}, "categorical"),
+        (lambda f: {"category_offsets": np.zeros(2)}, "category_offsets must rise"),
+        (
+            lambda f: {"category_offsets": _changed(np.zeros(f.n_nodes + 1), 5, 9)},
+            "category_offsets must rise",
+        ),
         (lambda f: {"dtype": np.float16}, "dtype"),
         (lambda f: {"feature_names": ("a",)}, "feature_names"),
     ],

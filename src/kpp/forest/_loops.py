@@ -13,17 +13,63 @@ from kpp._compile import compiled
 ROWS_TOGETHER = 256
 
 
-@compiled("in i4[]; in i4[]; out i8[]")
-def breadth_first_order(left: Any, right: Any, order: Any) -> None:
-    """List the nodes of one tree level by level, siblings side by side."""
+@compiled("in i4[]; in i4[]; i8; out i8[]; out i4[]; out i4[]; out b1[]")
+def lay_out_tree(
+    left: Any, right: Any, base: Any, order: Any, new_parent: Any, new_left: Any, is_tree: Any
+) -> None:
+    """List the nodes of one tree level by level, siblings side by side.
+
+    ``order[k]`` is the node that gets the id ``base + k``. `is_tree` tells whether the children
+    are those of a binary tree: every node reached once, two children or none.
+    """
+    size = left.size
+    seen = np.zeros(size, np.bool_)
+    seen[0] = True
     order[0] = 0
+    new_parent[0] = -1
     n_listed = 1
-    for position in range(order.size):
-        node = order[position]
-        if left[node] >= 0:
-            order[n_listed] = left[node]
-            order[n_listed + 1] = right[node]
-            n_listed += 2
+    is_tree[0] = False
+    for k in range(size):
+        if k == n_listed:
+            return  # the rest cannot be reached from the root
+        node = order[k]
+        a = left[node]
+        b = right[node]
+        new_left[k] = -1
+        if a < 0 and b < 0:
+            continue
+        if a < 0 or b < 0 or a >= size or b >= size or a == b or seen[a] or seen[b]:
+            return
+        seen[a] = seen[b] = True
+        order[n_listed] = a
+        order[n_listed + 1] = b
+        new_parent[n_listed] = new_parent[n_listed + 1] = base + k
+        new_left[k] = base + n_listed
+        n_listed += 2
+    is_tree[0] = True
+
+
+@compiled("in i8[]; in i4[]; in i4[]; out b1[]")
+def check_levels(tree_offsets: Any, parent: Any, left: Any, in_order: Any) -> None:
+    """Tell whether every tree is laid out as `lay_out_tree` does it."""
+    in_order[0] = False
+    for tree in range(tree_offsets.size - 1):
+        root = tree_offsets[tree]
+        end = tree_offsets[tree + 1]
+        if parent[root] != -1:
+            return
+        child = root + 1
+        for v in range(root, end):
+            if left[v] == -1:
+                continue
+            if left[v] != child or child <= v or child + 1 >= end:
+                return
+            if parent[child] != v or parent[child + 1] != v:
+                return
+            child += 2
+        if child != end:
+            return
+    in_order[0] = True
 
 
 @compiled(

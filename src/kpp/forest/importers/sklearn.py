@@ -28,7 +28,8 @@ from sklearn.tree import (
 from sklearn.utils import get_tags
 
 from kpp._typing import AnyArray, FloatArray
-from kpp.forest.arrays import Forest, Tree
+from kpp.forest.arrays import Forest
+from kpp.forest.layout import Tree
 from kpp.forest.statistics import NodeStatistics
 
 # ExtraTree* are subclasses of DecisionTree*; they are named for the reader.

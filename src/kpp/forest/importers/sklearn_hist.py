@@ -14,7 +14,8 @@ import sklearn
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from kpp._typing import AnyArray
-from kpp.forest.arrays import Forest, Tree
+from kpp.forest.arrays import Forest
+from kpp.forest.layout import Tree
 
 SUPPORTED = ("HistGradientBoostingClassifier/Regressor",)
 

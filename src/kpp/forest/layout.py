@@ -1,0 +1,233 @@
+"""The canonical order of a forest's arrays: how trees are put into it, and how it is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kpp._typing import AnyArray
+from kpp.forest._loops import check_levels, lay_out_tree
+
+if TYPE_CHECKING:
+    from kpp.forest.arrays import Forest
+
+LEAF, NUMERICAL, CATEGORICAL = 0, 1, 2
+MAX_NODES = np.iinfo(np.int32).max
+
+NODE_ARRAYS: dict[str, Any] = {
+    "parent": np.int32,
+    "left": np.int32,
+    "feature": np.int32,
+    "threshold": np.float64,
+    "missing_left": np.bool_,
+    "split_kind": np.uint8,
+    "source_leaf": np.int32,
+}
+ARRAY_TYPES: dict[str, Any] = NODE_ARRAYS | {
+    "tree_offsets": np.int64,
+    "category_offsets": np.int64,
+    "category_bits": np.uint32,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One tree as an importer finds it: node 0 is the root, otherwise any order.
+
+    Parameters
+    ----------
+    left, right : int array of shape (n_nodes,)
+        Children by position in these arrays; -1 for both at a leaf.
+    feature : int array of shape (n_nodes,)
+        Column of the split; not read at leaves.
+    threshold : float array of shape (n_nodes,)
+        ``x <= threshold`` goes left; not read at leaves and categorical splits.
+    missing_left : bool array of shape (n_nodes,), optional
+        Where a missing value goes; to the right by default.
+    left_categories : dict of int to int array, optional
+        The categorical splits: node -> the category codes that go left. Every other category
+        goes right.
+    source_leaf : int array of shape (n_nodes,), optional
+        The library's own number of each node; its position by default.
+    """
+
+    left: ArrayLike
+    right: ArrayLike
+    feature: ArrayLike
+    threshold: ArrayLike
+    missing_left: ArrayLike | None = None
+    left_categories: dict[int, ArrayLike] = field(default_factory=dict)
+    source_leaf: ArrayLike | None = None
+
+
+def lay_out(trees: Sequence[Tree]) -> tuple[dict[str, Any], AnyArray]:
+    """Put trees into the flat arrays of a `Forest`, each level by level.
+
+    Returns
+    -------
+    arrays : dict
+        The arrays of `Forest`, by name.
+    order : int array of shape (n_nodes,)
+        Where each node stood among the given trees, one after the other.
+    """
+    if not trees:
+        raise ValueError("A forest needs at least one tree; got none.")
+    sizes = [len(np.asarray(tree.left)) for tree in trees]
+    n_nodes = sum(sizes)
+    if n_nodes > MAX_NODES:
+        raise ValueError(
+            f"The forest has {n_nodes} nodes, and node ids are 32-bit: at most {MAX_NODES}. "
+            "Grow fewer or shallower trees (n_estimators, max_depth, min_samples_leaf)."
+        )
+    tree_offsets = np.concatenate([[0], np.cumsum(sizes)])
+    arrays: dict[str, Any] = {
+        name: np.empty(n_nodes, dtype=dtype) for name, dtype in NODE_ARRAYS.items()
+    }
+    order = np.empty(n_nodes, dtype=np.int64)
+    for tree, base, size in zip(trees, tree_offsets.tolist(), sizes, strict=False):
+        nodes = slice(base, base + size)
+        _lay_out_one(tree, base, {name: a[nodes] for name, a in arrays.items()}, order[nodes])
+        order[nodes] += base
+    arrays["tree_offsets"] = tree_offsets
+    splits = [tree.left_categories for tree in trees]
+    arrays["category_offsets"], arrays["category_bits"] = _category_pool(
+        splits, tree_offsets, order
+    )
+    for array in arrays.values():
+        array.flags.writeable = False
+    return arrays, order
+
+
+def own_read_only(values: Any, dtype: Any) -> AnyArray:
+    """Return the values as a read-only array that nobody else can write to."""
+    if (
+        isinstance(values, np.ndarray)
+        and values.dtype == dtype
+        and values.base is None
+        and values.flags.c_contiguous
+        and not values.flags.writeable
+    ):
+        return values
+    array = np.array(values, dtype=dtype, order="C")
+    array.flags.writeable = False
+    return array
+
+
+def _lay_out_one(tree: Tree, base: int, into: dict[str, AnyArray], order: AnyArray) -> None:
+    left = np.ascontiguousarray(tree.left, dtype=np.int32)
+    right = np.ascontiguousarray(tree.right, dtype=np.int32)
+    is_tree = np.zeros(1, dtype=bool)
+    if len(left) and left.shape == right.shape:
+        lay_out_tree(left, right, base, order, into["parent"], into["left"], is_tree)
+    if not is_tree[0]:
+        raise ValueError(
+            "Not a binary tree: every node must be reached from node 0 in exactly one way, and "
+            "have two children or none."
+        )
+    is_leaf = into["left"] < 0
+    into["feature"][:] = np.asarray(tree.feature)[order]
+    into["feature"][is_leaf] = -1
+    into["threshold"][:] = np.asarray(tree.threshold)[order]
+    into["threshold"][is_leaf] = np.nan
+    into["missing_left"][:] = (
+        False if tree.missing_left is None else np.asarray(tree.missing_left)[order]
+    )
+    into["missing_left"][is_leaf] = False
+    into["source_leaf"][:] = (
+        order if tree.source_leaf is None else np.asarray(tree.source_leaf)[order]
+    )
+    into["split_kind"][:] = np.where(is_leaf, LEAF, NUMERICAL)
+    if tree.left_categories:
+        categorical = np.isin(order, list(tree.left_categories))
+        into["split_kind"][categorical] = CATEGORICAL
+        into["threshold"][categorical] = np.nan
+
+
+def _category_pool(
+    left_categories: Sequence[dict[int, ArrayLike]],
+    tree_offsets: AnyArray,
+    order: AnyArray,
+) -> tuple[AnyArray, AnyArray]:
+    """Pack the sets of categories that go left into words of 32 bits, in node order."""
+    if not any(left_categories):
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint32)
+    new_id = np.empty(len(order), dtype=np.int64)
+    new_id[order] = np.arange(len(order))
+    words_of: dict[int, AnyArray] = {}
+    for splits, base in zip(left_categories, tree_offsets, strict=False):
+        for node, goes_left in splits.items():
+            codes = np.asarray(goes_left, dtype=np.int64)
+            words = np.zeros(1 + (codes.max() >> 5 if len(codes) else 0), dtype=np.uint32)
+            np.bitwise_or.at(words, codes >> 5, np.uint32(1) << (codes & 31).astype(np.uint32))
+            words_of[int(new_id[base + node])] = words
+    n_words = np.zeros(len(order) + 1, dtype=np.int64)
+    for node, words in words_of.items():
+        n_words[node + 1] = len(words)
+    return np.cumsum(n_words), np.concatenate([words_of[node] for node in sorted(words_of)])
+
+
+def check_layout(forest: Forest) -> None:
+    """Refuse arrays that are not a forest in canonical order.
+
+    The compiled loops trust what passes here: no id leads outside the arrays, and every walk
+    down ends.
+    """
+    offsets, n_nodes = forest.tree_offsets, len(forest.parent)
+
+    def require(condition: Any, what: str) -> None:
+        if not condition:
+            raise ValueError(f"These arrays are not a forest: {what}.")
+
+    require(
+        offsets.ndim == 1
+        and len(offsets) >= 2
+        and offsets[0] == 0
+        and offsets[-1] == n_nodes
+        and (np.diff(offsets) > 0).all(),
+        "tree_offsets must rise from 0 to the number of nodes",
+    )
+    require(
+        all(getattr(forest, name).shape == (n_nodes,) for name in NODE_ARRAYS),
+        "all node arrays must have one entry per node",
+    )
+    in_order = np.zeros(1, dtype=bool)
+    check_levels(offsets, forest.parent, forest.left, in_order)
+    require(
+        in_order[0],
+        "nodes must stand level by level, siblings side by side, parent and left in agreement",
+    )
+    kind, is_leaf = forest.split_kind, forest.left < 0
+    require(
+        np.array_equal(kind == LEAF, is_leaf) and kind.max() <= CATEGORICAL,
+        "split_kind must be 0 at leaves and 1 or 2 at splits",
+    )
+    within = (forest.feature >= 0) & (forest.feature < forest.n_features)
+    require(
+        (within | is_leaf).all(), f"a split names a column outside the {forest.n_features} columns"
+    )
+    require(
+        not (np.isnan(forest.threshold) & (kind == NUMERICAL)).any(),
+        "the threshold of a numerical split is NaN",
+    )
+    has_words = np.zeros(n_nodes, dtype=bool)
+    n_words = 0
+    if len(forest.category_offsets):
+        words = np.diff(forest.category_offsets, prepend=0)
+        require(
+            len(words) == n_nodes + 1 and words[0] == 0 and (words >= 0).all(),
+            "category_offsets must rise from 0, with one entry per node and one more",
+        )
+        has_words, n_words = words[1:] > 0, int(words.sum())
+    require(
+        np.array_equal(has_words, kind == CATEGORICAL) and n_words == len(forest.category_bits),
+        "category_offsets and category_bits do not fit the categorical splits",
+    )
+    require(forest.dtype in (np.float32, np.float64), "dtype must be float32 or float64")
+    require(
+        forest.feature_names is None or len(forest.feature_names) == forest.n_features,
+        "feature_names must name every column",
+    )
