@@ -254,8 +254,18 @@ def test_wrong_shapes():
     other, _, _ = make("path", seed=1)
     with pytest.raises(ValueError, match=r"shape \(40,\); got \(3,\)"):
         phi.gram_matvec(np.ones(3))
-    with pytest.raises(ValueError, match="dimension mismatch"):
-        phi @ np.ones(3)
+    for wrong in (
+        phi.path_sums,
+        phi.sup_norm,
+        lambda v: phi.gram_matvec(np.ones(40), tree_factor=v),
+    ):
+        with pytest.raises(ValueError, match=r"Expected a vector of shape \(\d+,\); got \(3,\)"):
+            wrong(np.ones(3))
+    for operator in (phi, phi.T):
+        with pytest.raises(ValueError, match="dimension mismatch"):
+            operator @ np.ones(3)
+    with pytest.raises(ValueError, match=r"leaf_ids must have shape \(n_trees, n_rows\)"):
+        PathMap(phi.forest, phi.weights, phi.leaf_ids.T)
     with pytest.raises(ValueError, match="rows of one embedding"):
         phi.gram(other)
     with pytest.raises(ValueError, match="rows of one embedding"):

@@ -252,6 +252,27 @@ def test_categorical_columns_where_the_forest_takes_them(iris):
         KPPEmbedding().fit(frame, y)
 
 
+def test_what_only_a_histogram_forest_takes(iris):
+    X, y = iris
+    X = X.copy()
+    X[0, 0] = np.inf
+    assert KPPEmbedding("boosted", n_estimators=3).fit(X, y).transform(X).shape[0] == 150
+    mixed = np.column_stack([X.astype(object), np.where(y == 0, "low", "high")])
+    forest = HistGradientBoostingRegressor(max_iter=3, categorical_features=[4])
+    model = KPPEmbedding(forest).fit(mixed, 10.0 * (y == 0) + X[:, 1])
+    assert (model.forest_.split_kind == 2).any()
+    assert model.transform(mixed).shape[0] == 150
+
+
+def test_weights_without_a_target_do_not_ask_for_one(iris):
+    X, _ = iris
+    forest = Forest.from_model(RandomTreesEmbedding(3, random_state=0).fit(X))
+    labels = np.array([["a", "b"]] * 150)  # no target that statistics could be computed from
+    for weight in ("uniform", np.where(forest.is_leaf, 0.0, 2.0)):
+        model = KPPEmbedding(forest, node_weight=weight).fit(X, labels)
+        assert model.map_.weights.node.max() in (1.0, 2.0)
+
+
 def test_missing_values(iris):
     X, y = iris
     X = X.copy()

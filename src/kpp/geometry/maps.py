@@ -123,10 +123,7 @@ class MapBlock(LinearOperator):
         return CenteredMap(self, self.mean_row() if shift is None else shift)
 
     def _row_vector(self, r: Any) -> FloatArray:
-        r = np.ascontiguousarray(r, dtype=np.float64)
-        if r.shape != (self.shape[0],):
-            raise ValueError(f"Expected a vector of shape ({self.shape[0]},); got {r.shape}.")
-        return r
+        return _vector(r, self.shape[0])
 
 
 class PathMap(MapBlock):
@@ -184,6 +181,11 @@ class PathMap(MapBlock):
         check_choice("normalize", normalize, NORMALIZATIONS)
         if leaf_ids is None:
             leaf_ids = np.empty((forest.n_trees, 0), dtype=np.int32)
+        if leaf_ids.ndim != 2 or len(leaf_ids) != forest.n_trees:
+            raise ValueError(
+                f"leaf_ids must have shape (n_trees, n_rows), n_trees = {forest.n_trees}; got "
+                f"{leaf_ids.shape}. Use map.on(X), which finds them."
+            )
         super().__init__(leaf_ids.shape[1], forest.n_nodes)
         self.forest = forest
         self.weights = weights
@@ -251,15 +253,15 @@ class PathMap(MapBlock):
         """
         r = self._row_vector(r)
         forest = self.forest
-        if tree_factor is None:
-            tree_factor = np.ones(forest.n_trees)
+        factor = np.ones(forest.n_trees) if tree_factor is None else tree_factor
+        factor = _vector(factor, forest.n_trees)
         return self._sum_over_trees(
             lambda block, out: gram_matvec(
                 self.leaf_ids,
                 forest.tree_offsets,
                 forest.parent,
                 self.squared_scale,
-                tree_factor,
+                factor,
                 r,
                 *block,
                 out,
@@ -268,7 +270,7 @@ class PathMap(MapBlock):
 
     def path_sums(self, values: Any) -> FloatArray:
         """Sum node values from the root down to each node, shape (n_nodes,)."""
-        values = np.ascontiguousarray(values, dtype=np.float64)
+        values = _vector(values, self.forest.n_nodes)
         out = np.empty(self.forest.n_nodes)
         self._each_run_of_trees(
             lambda block: path_sums(
@@ -330,6 +332,7 @@ class PathMap(MapBlock):
             at_node = self.path_sums(self.squared_scale)
             at_tree = np.zeros(self.forest.n_trees)
         else:
+            center = _vector(center, self.forest.n_nodes)
             # |phi - c|^2 = sum over the path of (s^2 - 2 s c), plus |c|^2 of the tree.
             at_node = self.path_sums(self.squared_scale - 2 * self.scale * center)
             at_tree = np.add.reduceat(np.square(center), roots)
@@ -455,6 +458,14 @@ class PathMap(MapBlock):
         """Column that the split above each node tests, -1 at roots; shape (n_nodes,)."""
         forest = self.forest
         return np.where(forest.parent >= 0, forest.feature[forest.parent], -1)
+
+
+def _vector(values: Any, length: int) -> FloatArray:
+    """Contiguous float64, of the length that the compiled loops rely on."""
+    vector = np.ascontiguousarray(values, dtype=np.float64)
+    if vector.shape != (length,):
+        raise ValueError(f"Expected a vector of shape ({length},); got {vector.shape}.")
+    return vector
 
 
 def _squared_scale(forest: Forest, weights: PathWeights, normalize: str) -> FloatArray:

@@ -135,6 +135,16 @@ def leaf_indicator_weights(forest: Forest) -> PathWeights:
     )
 
 
+def needs_statistics(node_weight: Any, leaf_weight: Any) -> bool:
+    """Whether these weights are computed from a target; callables may use it."""
+    return not all(
+        weight is None
+        or isinstance(weight, int | float | np.ndarray | list | tuple)
+        or (isinstance(weight, str) and weight == "uniform")
+        for weight in (node_weight, leaf_weight)
+    )
+
+
 def weighting_statistics(
     forest: Forest,
     X: Any,

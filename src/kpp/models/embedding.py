@@ -17,7 +17,12 @@ from kpp.forest.arrays import Forest
 from kpp.forest.grow import TAKES_FRAMES, UNSUPERVISED, grow_forest, is_grown, named_forest
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import NORMALIZATIONS, MapBlock, PathMap
-from kpp.geometry.weights import leaf_indicator_weights, path_weights, weighting_statistics
+from kpp.geometry.weights import (
+    leaf_indicator_weights,
+    needs_statistics,
+    path_weights,
+    weighting_statistics,
+)
 
 COORDINATES = ("path", "leaf")
 MOST_INTEGER_LABELS = 50
@@ -228,8 +233,12 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
         return self.map_.on(X)
 
     def _check_fit_input(self, specs: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-        if hasattr(X, "columns") and all(_takes_frames(spec) for _, spec in specs):
-            validate_data(self, X, skip_check_array=True)
+        if all(_takes_frames(spec) for _, spec in specs):
+            # Such a forest prepares its columns itself: categories, infinities, strings.
+            if hasattr(X, "columns"):
+                validate_data(self, X, skip_check_array=True)
+            else:
+                X = validate_data(self, X, dtype=None, ensure_all_finite=False)
         else:
             X = self._check_numbers(X, any_grown=not all(is_grown(spec) for _, spec in specs))
         n_rows = len(X)
@@ -283,7 +292,7 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
             weights = leaf_indicator_weights(forest)
         else:
             node_weight, statistics = self.node_weight, forest.statistics
-            if y is not None:
+            if y is not None and needs_statistics(node_weight, self.leaf_weight):
                 statistics = weighting_statistics(
                     forest,
                     X,
@@ -292,7 +301,7 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
                     classification=_is_classification(spec, y),
                     n_jobs=self.n_jobs,
                 )
-            elif statistics is None and isinstance(node_weight, str) and node_weight == "gain":
+            elif y is None and statistics is None and _is_named(node_weight, "gain"):
                 node_weight = "uniform"
             weights = path_weights(forest, node_weight, self.leaf_weight, statistics=statistics)
         return PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
@@ -319,6 +328,10 @@ def looks_like_classes(y: AnyArray) -> bool:
         return y.ndim == 1 and len(np.unique(y)) <= most
     check_classification_targets(y)
     return True
+
+
+def _is_named(weight: Any, name: str) -> bool:
+    return isinstance(weight, str) and weight == name
 
 
 def _check_blocks(specs: Any) -> None:
