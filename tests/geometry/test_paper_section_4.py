@@ -846,8 +846,8 @@ def test_prop_entrywise_concentration_exact_probability(n_trees, delta):
     """The bounds fail with probability at most delta; summed over all multinomial outcomes.
 
     Points are the corners of the cube, a tree splits on a feature drawn uniformly, so the tree
-    Grams are zero-one matrices with the known mean #{features both points lack} / 3. For a fair
-    coin, 2/5 of the sharp bound already fails more often than delta: no constant to spare for.
+    Grams are zero-one matrices with the known mean #{features both points lack} / 3. For one entry
+    that is a fair coin, 2/5 of the sharp bound already fails more often than delta.
     """
     n_rows = len(CUBE)
     bounds = {
