@@ -50,7 +50,7 @@ def show_geometry(dataset: str, forest_name: str, n_trees: int, seed: int) -> in
     assert isinstance(phi, PathMap)
     csr = phi.to_csr()
     csr_bytes = csr.data.nbytes + csr.indices.nbytes + csr.indptr.nbytes
-    map_bytes = phi.leaf_ids.nbytes + phi.scale.nbytes + phi.squared_scale.nbytes
+    map_bytes = phi.leaf_ids.nbytes + 4 * phi.scale.nbytes
     curve = half_forest_discrepancy(model, X, curve=True)
     check = check_isometry(model, X)
     steps = "  ".join(f"{k}: {v:.3f}" for k, v in zip(curve.n_trees, curve.values, strict=True))
@@ -64,7 +64,7 @@ def show_geometry(dataset: str, forest_name: str, n_trees: int, seed: int) -> in
         ),
         ("forest mass S_T", f"{phi.weights.forest_mass:.4g}"),
         ("mean |Phi(x)|^2", f"{phi.row_norms(squared=True).mean():.4f}"),
-        ("sup |Phi(x)|", f"{phi.sup_norm():.4f}  (never above 1)"),
+        ("sup |Phi(x)|", f"{phi.sup_norm():.4f}  (at most 1)"),
         ("half-forest gap", f"{steps}  (by number of trees)"),
         (
             "isometry",

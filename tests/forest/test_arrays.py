@@ -7,7 +7,11 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+)
 from sklearn.model_selection import GridSearchCV
 from zoo import random_forest, random_rows, random_tree
 
@@ -58,6 +62,8 @@ def test_arrays_are_read_only():
     for name in ARRAY_TYPES:
         with pytest.raises(ValueError, match="read-only"):
             getattr(forest, name)[...] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        forest.is_leaf[...] = True
     with pytest.raises(AttributeError):
         forest.parent = None
 
@@ -104,6 +110,50 @@ def test_a_forest_in_a_grid_search():
     )
     search.fit(X)
     assert search.best_params_["normalize"] in ("tree", "forest")
+
+
+@pytest.mark.parametrize("trees", [[0], [3, 1], slice(None, None, -1), [2, 2], -1])
+def test_some_of_the_trees(trees):
+    forest, X = random_forest(0), random_rows(0)
+    part = forest.take_trees(trees)
+    numbers = np.atleast_1d(np.arange(5)[trees])
+    assert part.n_trees == len(numbers)
+    expected = forest.apply(X)[:, numbers] - forest.roots[numbers] + part.roots
+    assert np.array_equal(part.apply(X), expected)
+
+
+def test_some_of_the_trees_with_categories_and_statistics():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 40, (300, 2)).astype(float)
+    y = np.sin(X[:, 0]) + X[:, 1]
+    hist = HistGradientBoostingRegressor(max_iter=6, categorical_features=[0]).fit(X, y)
+    forest = Forest.from_model(hist)
+    part = forest.take_trees([4, 2])
+    expected = forest.apply(X)[:, [4, 2]] - forest.roots[[4, 2]] + part.roots
+    assert np.array_equal(part.apply(X), expected)
+    forest = Forest.from_model(ExtraTreesRegressor(4, random_state=0).fit(X, y))
+    part = forest.take_trees([3])
+    assert np.array_equal(part.statistics.count, forest.statistics.count[forest.nodes_of(3)])
+    with pytest.raises(ValueError, match="at least one tree"):
+        forest.take_trees([])
+
+
+def test_no_columns():
+    root = Tree(left=[-1], right=[-1], feature=[-1], threshold=[0.0])
+    with pytest.raises(ValueError, match="at least one column"):
+        Forest.from_trees([root], n_features=0)
+
+
+def test_negative_category_codes():
+    tree = Tree(
+        left=[1, -1, -1],
+        right=[2, -1, -1],
+        feature=[0] * 3,
+        threshold=[0.0] * 3,
+        left_categories={0: [-1, 3]},
+    )
+    with pytest.raises(ValueError, match="must not be negative; got -1"):
+        Forest.from_trees([tree], n_features=1)
 
 
 def test_too_many_nodes(monkeypatch):
@@ -166,6 +216,7 @@ def _changed(array, index, value):
             lambda f: {"category_offsets": _changed(np.zeros(f.n_nodes + 1), 5, 9)},
             "category_offsets must rise",
         ),
+        (lambda f: {"n_features": 0}, "outside the 0 columns|at least one column"),
         (lambda f: {"dtype": np.float16}, "dtype"),
         (lambda f: {"feature_names": ("a",)}, "feature_names"),
     ],

@@ -101,21 +101,28 @@ def test_categories_of_a_data_frame():
     np.testing.assert_allclose(score, model.predict(unseen), rtol=1e-13)
 
 
-def test_categories_of_a_polars_frame():
+def test_categories_and_nulls_of_a_polars_frame():
     pl = pytest.importorskip("polars")
-    frame, y = mixed_frame()
-    model = HistGradientBoostingRegressor(max_iter=30).fit(frame, y)
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 5, 600)
+    colour = [None if c == 4 else "abcd"[c] for c in code]
+    x = rng.normal(size=600)
+    frame = pl.DataFrame({"x": x, "colour": colour}, schema_overrides={"colour": pl.Categorical})
+    model = HistGradientBoostingRegressor(max_iter=20, categorical_features=["colour"])
+    y = x + np.array([0.0, 3.0, -3.0, 1.0, 5.0])[code]
+    model.fit(frame, y)
     forest = Forest.from_model(model)
-    colour = [None if value != value else value for value in frame["colour"].astype(object)]
-    polars = pl.DataFrame(
-        {
-            "x": frame["x"].to_numpy(),
-            "colour": colour,
-            "z": frame["z"].to_numpy(),
-            "code": frame["code"].astype(int).to_numpy(),
-        }
-    )
-    assert np.array_equal(forest.apply(polars), forest.apply(frame))
+    score = raw_score_through_leaves(model, forest, frame)[:, 0]
+    np.testing.assert_allclose(score, model.predict(frame), rtol=1e-12, atol=1e-13)
+
+
+def test_none_is_a_category_like_others():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.choice(["a", "b", None], 400), rng.normal(size=400)]).astype(object)
+    y = np.array([{"a": 0.0, "b": 2.0, None: 9.0}[value] for value in X[:, 0]])
+    model = HistGradientBoostingRegressor(max_iter=10, categorical_features=[0]).fit(X, y)
+    score = raw_score_through_leaves(model, Forest.from_model(model), X)[:, 0]
+    np.testing.assert_allclose(score, model.predict(X), rtol=1e-12, atol=1e-13)
 
 
 def test_categories_in_an_array():

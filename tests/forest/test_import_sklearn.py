@@ -16,7 +16,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.tree import DecisionTreeRegressor
 from zoo import (
     bagging_models,
     beside_thresholds,
@@ -81,14 +80,35 @@ def test_missing_values_that_training_never_saw():
 
 
 def test_rows_are_compared_in_single_precision():
-    # 0.1 in double precision lies below its single-precision neighbour, the split above it.
-    X = np.array([[0.1], [0.1 + 1e-12], [0.2]])
-    model = DecisionTreeRegressor().fit(X, [0.0, 0.0, 1.0])
+    X, y = made_data("numbers")
+    model = RandomForestRegressor(10, random_state=0).fit(X, y)
     forest = Forest.from_model(model)
     assert forest.dtype == np.float32
-    threshold = forest.threshold[0]
-    row = np.array([[np.nextafter(threshold, np.inf)]])  # rounds back onto the threshold
-    assert forest.source_leaf[forest.apply(row)][0, 0] == model.apply(row)[0]
+    # One double-precision step beside a threshold, on the side from which rounding to single
+    # precision crosses it: the two precisions send such a row different ways.
+    n_different = 0
+    for root in forest.roots:
+        threshold = forest.threshold[root]
+        towards = np.inf if np.float32(threshold) < threshold else -np.inf
+        value = np.nextafter(threshold, towards)
+        n_different += (value <= threshold) != (np.float32(value) <= threshold)
+        row = X[:1].copy()
+        row[0, forest.feature[root]] = value
+        assert np.array_equal(forest.source_leaf[forest.apply(row)], model.apply(row))
+    assert n_different > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_apply_on_very_many_rows_beside_thresholds(name):
+    X, y = made_data(name, n_rows=3000)
+    model = MODELS[name].fit(X, y)
+    forest = Forest.from_model(model)
+    rows = beside_thresholds(forest, X, n_rows=200_000, seed=1)
+    assert np.array_equal(
+        forest.source_leaf[forest.apply(rows, n_jobs=2)],
+        source_leaves(model, rows.astype(np.float32)),
+    )
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, 1e39])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import (
     BaggingClassifier,
+    BaggingRegressor,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
     GradientBoostingRegressor,
@@ -119,18 +120,31 @@ def test_several_outputs_are_kept():
 
 def test_bagged_trees_that_missed_a_class():
     X = random_rows(7, n_rows=60)
-    y = np.where(np.arange(60) == 3, "rare", np.where(X[:, 0] > 0, "high", "low"))
+    y = np.where(np.arange(60) == 3, "a rare one", np.where(X[:, 0] > 0, "high", "low"))
     model = BaggingClassifier(DecisionTreeClassifier(), 8, random_state=0).fit(X, y)
     forest = Forest.from_model(model)
-    assert forest.statistics.classes.tolist() == ["high", "low", "rare"]
+    assert forest.statistics.classes.tolist() == ["a rare one", "high", "low"]
     np.testing.assert_allclose(forest.statistics.class_share.sum(axis=1), 1.0, rtol=1e-14)
     shares = forest.statistics.class_share[forest.apply(X)].mean(axis=1)
     np.testing.assert_allclose(shares, model.predict_proba(X), atol=1e-14)
 
 
+def test_values_clipped_by_monotonic_constraints_are_no_statistics():
+    X = random_rows(8, n_rows=200)
+    y = (X[:, 0] + 2 * np.random.default_rng(0).normal(size=200) > 0).astype(int)
+    model = ExtraTreesClassifier(3, monotonic_cst=[1, 0, 0], random_state=0).fit(X, y)
+    assert Forest.from_model(model).statistics is None
+
+
+def test_no_rows():
+    with pytest.raises(ValueError, match="no rows"):
+        node_statistics(random_forest(0), np.empty((0, 3)), [], classification=True)
+
+
 @pytest.mark.parametrize(
     ("model", "recorded"),
     [
+        (BaggingRegressor(DecisionTreeClassifier(), 2), False),
         (RandomForestRegressor(2, criterion="absolute_error"), False),
         (RandomForestRegressor(2, criterion="squared_error"), True),
         (GradientBoostingRegressor(n_estimators=2), False),
@@ -139,7 +153,7 @@ def test_bagged_trees_that_missed_a_class():
 )
 def test_only_statistics_of_the_target_are_kept(model, recorded):
     X = random_rows(8)
-    forest = Forest.from_model(model.fit(X, X[:, 0]))
+    forest = Forest.from_model(model.fit(X, np.round(X[:, 0])))
     assert (forest.statistics is not None) == recorded
 
 

@@ -126,22 +126,6 @@ def test_tree_grams_and_distances_lie_in_the_unit_interval(model, rows):
         assert phi.distances().max() <= 1
 
 
-def test_the_bounds_hold(rows):
-    # G_infinity is taken from many other trees; the sharp bound must cover the rest.
-    X, y = load_breast_cancer(return_X_y=True)
-    X, y = X[:150], y[:150]
-    many = KPPEmbedding(n_estimators=3000, normalize="tree", n_jobs=2, random_state=99).fit(X, y)
-    limit = kernel(many, X[:30], normalize="tree")
-    slack = entrywise_concentration(3000, 30, 1e-6)
-    limit_distance = many.map_.on(X[:30]).distances()
-    for seed in range(5):
-        few = KPPEmbedding(n_estimators=20, normalize="tree", random_state=seed).fit(X, y)
-        error = np.abs(kernel(few, X[:30], normalize="tree") - limit).max()
-        assert error <= entrywise_concentration(20, 30, 0.05) + slack
-        error = np.abs(few.map_.on(X[:30]).distances() - limit_distance).max()
-        assert error <= distance_concentration(20, 30, 0.05) + slack
-
-
 @pytest.mark.parametrize("bound", [entrywise_concentration, distance_concentration])
 @pytest.mark.parametrize(
     ("arguments", "message"),

@@ -59,7 +59,7 @@ def test_notices_wrong_weights(fitted, wrong, monkeypatch):
     monkeypatch.setattr(
         "kpp.geometry.maps._squared_scale", lambda forest, weights, _: wrong(forest, weights)
     )
-    assert not check_isometry(model, X).holds
+    assert not check_isometry(PathMap(model.forest_, path_weights(model.forest_)), X).holds
 
 
 def test_refused(fitted):
@@ -69,3 +69,5 @@ def test_refused(fitted):
     leaf_weights = path_weights(model.forest_, leaf_weight=1.0)
     with pytest.raises(ValueError, match="zero leaf weights"):
         check_isometry(PathMap(model.forest_, leaf_weights), X)
+    with pytest.raises(ValueError, match="no rows"):
+        check_isometry(model, X[:0])

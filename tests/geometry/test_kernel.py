@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from kpp import KPPEmbedding, kernel, path_distance
-from kpp.geometry import kernel_chunks, path_distance_chunks
+from kpp.geometry import kernel_chunks
 
 
 @pytest.fixture(scope="module")
@@ -58,23 +58,25 @@ def test_a_map_instead_of_a_model(model, rows):
     assert np.array_equal(kernel(model.map_, rows[:9]), kernel(model, rows[:9]))
 
 
-@pytest.mark.parametrize(
-    ("chunks", "whole"), [(kernel_chunks, kernel), (path_distance_chunks, path_distance)]
-)
+@pytest.mark.parametrize("distance", [False, True])
+@pytest.mark.parametrize("normalize", ["forest", "tree"])
 @pytest.mark.parametrize("other", [None, slice(7)])
-def test_chunks_fit_the_cap_and_join_to_the_whole(model, rows, chunks, whole, other):
+def test_chunks_fit_the_cap_and_join_to_the_whole(model, rows, distance, normalize, other):
     Y = None if other is None else rows[other]
-    cap = 0.01
-    pieces = list(chunks(model, rows[:100], Y, working_memory=cap))
-    assert len(pieces) > 1 or Y is not None
+    cap = 0.01 if Y is None else 0.001
+    pieces = list(
+        kernel_chunks(
+            model, rows[:100], Y, distance=distance, normalize=normalize, working_memory=cap
+        )
+    )
+    assert len(pieces) > 1
     assert all(block.nbytes <= cap * 2**20 for _, block in pieces)
     assert np.array_equal(
         np.concatenate([np.arange(100)[piece] for piece, _ in pieces]), np.arange(100)
     )
-    # The whole is computed from one side of the diagonal, so a sum may run the other way.
-    np.testing.assert_allclose(
-        np.concatenate([block for _, block in pieces]), whole(model, rows[:100], Y), rtol=1e-14
-    )
+    whole = (path_distance if distance else kernel)(model, rows[:100], Y, normalize=normalize)
+    # A sum may run from the other end, depending on which side is longer.
+    np.testing.assert_allclose(np.concatenate([block for _, block in pieces]), whole, rtol=1e-14)
 
 
 def test_leaf_coordinates_give_the_forest_proximity():

@@ -10,6 +10,7 @@ from zoo import obvious_embedding, random_forest, random_node_weight, random_row
 
 from kpp.geometry import (
     BlockMap,
+    MapBlock,
     PathMap,
     leaf_indicator_weights,
     path_weights,
@@ -116,9 +117,7 @@ def test_csr(kind):
     assert checked.nnz == csr.nnz
 
 
-def test_distances_have_no_cancellation():
-    # Two rows in sibling leaves below a long path of heavy splits: their distance is tiny, and
-    # the Gram's diagonal huge beside it.
+def test_distances_are_nonnegative_symmetric_and_0_in_a_common_leaf():
     phi, _, X = make("path", seed=3)
     gram, distances = phi.gram(), phi.distances()
     same = (phi.leaf_ids[:, :, None] == phi.leaf_ids[:, None, :]).all(axis=0)
@@ -270,6 +269,14 @@ def test_wrong_shapes():
         phi.gram(other)
     with pytest.raises(ValueError, match="rows of one embedding"):
         phi.gram(phi.normalized("tree"))
+    reweighted = PathMap(phi.forest, path_weights(phi.forest, "uniform"), phi.leaf_ids)
+    with pytest.raises(ValueError, match="rows of one embedding"):
+        phi.gram(reweighted)
+    with pytest.raises(ValueError, match="belong to another forest"):
+        PathMap(phi.forest, other.weights)
+    for wrong_id in (-5, 0, 2**30):
+        with pytest.raises(ValueError, match="leaf_ids must hold leaves of each tree"):
+            PathMap(phi.forest, phi.weights, np.full((5, 3), wrong_id, dtype=np.int32))
     with pytest.raises(ValueError, match="shift must have shape"):
         phi.centered(np.ones(3))
     with pytest.raises(ValueError, match="normalize must be one of 'forest', 'tree'; got 'row'"):
@@ -282,6 +289,43 @@ def test_centred_maps_are_not_written_out():
         phi.centered().to_csr()
     with pytest.raises(TypeError, match="Normalise first"):
         phi.centered().normalized("tree")
+
+
+def test_centred_maps_of_different_shifts():
+    phi, dense, _ = make("path")
+    part, rest = phi.rows(slice(10)), phi.rows(slice(10, 40))
+    with pytest.raises(ValueError, match="same shift"):
+        part.centered().gram(rest.centered())
+    shift = phi.mean_row()
+    centred = dense - dense.mean(axis=0)
+    close(part.centered(shift).gram(rest.centered(shift)), centred[:10] @ centred[10:].T)
+    assert phi.centered().normalized("forest").shape == phi.shape
+
+
+def test_the_gram_of_one_tree():
+    # H_t: one tree, divided by its own mass; their average is G_K.
+    phi, _, _ = make("path, tree")
+    forest, weights = phi.forest, phi.weights
+    total = np.zeros((40, 40))
+    for t in range(forest.n_trees):
+        one = phi.trees(t)
+        assert one.forest.n_trees == 1
+        nodes = forest.nodes_of(t)
+        inside = phi.to_csr()[:, nodes].toarray() * np.sqrt(forest.n_trees)
+        close(one.gram(), inside @ inside.T)
+        if weights.tree_mass[t] > 0:
+            assert one.sup_norm() <= 1 + 4 * EPS
+        total += one.gram()
+    close(total / forest.n_trees, phi.gram())
+    close(phi.trees([1, 3]).gram() * 2, phi.trees(1).gram() + phi.trees(3).gram())
+
+
+def test_the_protocol_is_abstract():
+    class Half(MapBlock):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half(3, 4)
 
 
 def test_refused_blocks():

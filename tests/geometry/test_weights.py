@@ -132,7 +132,7 @@ def test_edges_and_masses(seed):
     assert weights.forest_mass == pytest.approx(a.sum(), rel=1e-14)
 
 
-@pytest.mark.parametrize("leaf_weight", [0.7, 2, "uniform", "array"])
+@pytest.mark.parametrize("leaf_weight", [0.7, 2, np.float32(0.5), np.int64(3), "uniform", "array"])
 def test_leaf_weights(leaf_weight):
     forest = random_forest(0)
     a = random_node_weight(0, forest)
@@ -209,6 +209,7 @@ def test_nodes_without_rows_have_weight_zero():
         (lambda f, s: np.full(f.n_nodes, np.inf), "finite and nonnegative"),
         (lambda f, s: np.ones(f.n_nodes), "must be 0 at leaves.*leaf_weight"),
         (lambda f, s: np.zeros(f.n_nodes), "S_T = 0: every node weight is 0"),
+        (lambda f, s: np.where(f.is_leaf, 0, 1e308), "S_T is infinite"),
     ],
 )
 def test_refused_node_weights(node_weight, message):

@@ -13,6 +13,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     IsolationForest,
     RandomForestClassifier,
@@ -36,6 +37,8 @@ def expected_failures(estimator):
         # A bootstrap draws other rows when rows are repeated instead of weighted; scikit-learn's
         # own forests fail this check too.
         return {"check_sample_weight_equivalence_on_dense_data": "the bootstrap draws rows"}
+    if estimator.forest == "boosted":
+        return {"check_sample_weight_equivalence_on_dense_data": "min_samples_leaf counts rows"}
     return {}
 
 
@@ -43,7 +46,7 @@ def expected_failures(estimator):
     [
         KPPEmbedding(n_estimators=5),
         KPPEmbedding("random-forest", n_estimators=5, normalize="tree"),
-        KPPEmbedding("boosted", n_estimators=3, coordinates="leaf"),
+        KPPEmbedding("boosted", n_estimators=3),
         KPPEmbedding(n_estimators=5, leaf_weight=1.0, node_weight="uniform"),
     ],
     expected_failed_checks=expected_failures,
@@ -145,6 +148,7 @@ def test_frozen_and_flat_forests_are_used_as_they_are(iris):
     fitted = RandomForestClassifier(4, random_state=0).fit(X[::2], y[::2])
     forest = Forest.from_model(fitted)
     by_forest = KPPEmbedding(forest).fit(X)
+    assert by_forest.task_ == "classification"
     by_frozen = KPPEmbedding(FrozenEstimator(fitted)).fit(X)
     assert by_forest.forest_ is forest
     assert (by_forest.transform(X) != by_frozen.transform(X)).nnz == 0
@@ -188,9 +192,14 @@ def test_sample_weights_reach_the_forest_and_the_node_weights(iris):
     weight = np.where(y == 2, 0.0, 1.0)
     model = KPPEmbedding(n_estimators=5, random_state=0).fit(X, y, weight)
     assert model.forest_.statistics.class_share[:, 2].max() == 0
-    hist = KPPEmbedding("boosted", n_estimators=3).fit(X, y, weight)
-    flat = KPPEmbedding("boosted", n_estimators=3).fit(X, y)
-    assert not np.array_equal(hist.map_.weights.node, flat.map_.weights.node)
+    # A given forest without statistics of its own: the weights reach their estimate.
+    given = Forest.from_model(HistGradientBoostingClassifier(max_iter=3).fit(X, y))
+    weighted = KPPEmbedding(given).fit(X, y, weight)
+    removed = KPPEmbedding(given).fit(X[y < 2], y[y < 2])
+    np.testing.assert_allclose(weighted.map_.weights.node, removed.map_.weights.node, atol=1e-15)
+    assert not np.allclose(
+        weighted.map_.weights.node, KPPEmbedding(given).fit(X, y).map_.weights.node
+    )
     with pytest.raises(ValueError, match="must not be negative"):
         KPPEmbedding().fit(X, y, -weight)
 
@@ -307,10 +316,59 @@ def test_pickle(iris):
     assert (other.transform(X) != model.transform(X)).nnz == 0
 
 
+def test_parameters_reach_the_map(iris):
+    X, y = iris
+    model = KPPEmbedding(n_estimators=4, normalize="tree", n_jobs=2, random_state=0).fit(X, y)
+    forest, n_trees = model.forest_, 4
+    assert model.map_.n_jobs == 2
+    phi = model.transform(X).toarray()
+    for t in range(n_trees):
+        nodes = slice(forest.tree_offsets[t], forest.tree_offsets[t + 1])
+        weights = path_weights(forest)
+        squared = (phi[:, nodes] ** 2).max(axis=0) * n_trees * weights.tree_mass[t]
+        np.testing.assert_allclose(squared, weights.edge[nodes], atol=1e-14)
+    heavy = KPPEmbedding(n_estimators=4, leaf_weight=2.5, random_state=0).fit(X, y)
+    assert np.array_equal(
+        heavy.map_.weights.node[heavy.forest_.is_leaf] == 2.5,
+        np.ones(heavy.forest_.is_leaf.sum(), dtype=bool),
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "task"),
+    [
+        ("Int64", "classification"),
+        ("boolean", "classification"),
+        ("Float64", "regression"),
+        ("object", "classification"),
+        ("category", "classification"),
+        ("string", "classification"),
+    ],
+)
+def test_targets_in_pandas_types(iris, dtype, task):
+    pd = pytest.importorskip("pandas")
+    X, y = iris
+    series = pd.Series(y == 1 if dtype == "boolean" else y).astype(dtype)
+    model = KPPEmbedding(n_estimators=2, random_state=0).fit(X, series)
+    assert model.task_ == task
+    if dtype == "Int64":
+        assert model.forest_.statistics.classes.tolist() == [0, 1, 2]
+
+
+def test_a_supervised_forest_without_statistics_asks_for_y(iris):
+    X, y = iris
+    given = Forest.from_model(HistGradientBoostingClassifier(max_iter=3).fit(X, y))
+    with pytest.raises(ValueError, match=r"give y, or use node_weight='uniform'"):
+        KPPEmbedding(given).fit(X)
+
+
 def test_a_failed_fit_leaves_the_old_one(iris):
     X, y = iris
     model = KPPEmbedding(n_estimators=3, random_state=0).fit(X, y)
     before = model.forest_
+    with pytest.raises(ValueError, match="S_T = 0"):
+        model.fit(X[:, :3], np.ones(150))
+    assert model.transform(X).shape[0] == 150
     with pytest.raises(ValueError, match="S_T = 0"):
         model.set_params(node_weight=lambda f, s: np.zeros(f.n_nodes)).fit(X, y)
     assert model.forest_ is before
@@ -335,7 +393,7 @@ def test_bad_input(X, y, message):
 
 
 def test_one_row():
-    with pytest.raises(ValueError, match=r"1 sample.*minimum of 2"):
+    with pytest.raises(ValueError, match=r"1 sample.*at least 2"):
         KPPEmbedding(n_estimators=3).fit([[1.0, 2.0]], [1.0])
     X, y = load_iris(return_X_y=True)
     forest = Forest.from_model(ExtraTreesClassifier(3, random_state=0).fit(X, y))

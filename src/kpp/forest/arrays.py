@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
-from kpp.forest.layout import ARRAY_TYPES, Tree, check_layout, lay_out, own_read_only
+from kpp.forest.layout import (
+    ARRAY_TYPES,
+    NODE_ARRAYS,
+    Tree,
+    check_layout,
+    lay_out,
+    own_read_only,
+)
 
 if TYPE_CHECKING:
     from kpp.forest.statistics import NodeStatistics
@@ -107,6 +114,7 @@ class Forest:
         for name, dtype in ARRAY_TYPES.items():
             object.__setattr__(self, name, own_read_only(getattr(self, name), dtype))
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
+        object.__setattr__(self, "categories", dict(self.categories))
         check_layout(self)
 
     @classmethod
@@ -203,6 +211,41 @@ class Forest:
 
         return route(self, X, n_jobs=n_jobs).T
 
+    def nodes_of(self, trees: Any) -> OffsetArray:
+        """Node ids of some trees, one tree after the other."""
+        starts, stops = self.tree_offsets[:-1], self.tree_offsets[1:]
+        return np.concatenate([np.arange(starts[t], stops[t]) for t in np.atleast_1d(trees)])
+
+    def take_trees(self, trees: Any) -> Forest:
+        """Return the forest of some of the trees, in the given order.
+
+        Parameters
+        ----------
+        trees : array-like of int
+            Numbers of trees; at least one.
+
+        Returns
+        -------
+        forest : Forest
+        """
+        trees = np.atleast_1d(np.arange(self.n_trees)[trees])
+        if len(trees) == 0:
+            raise ValueError("A forest needs at least one tree; got none.")
+        nodes = self.nodes_of(trees)
+        sizes = np.diff(self.tree_offsets)[trees]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        shift = np.repeat(offsets[:-1] - self.tree_offsets[trees], sizes)
+        changed: dict[str, Any] = {name: getattr(self, name)[nodes] for name in NODE_ARRAYS}
+        for name in ("parent", "left"):
+            changed[name] = np.where(changed[name] < 0, -1, changed[name] + shift)
+        if len(self.category_offsets):
+            first, n_words = self.category_offsets[nodes], np.diff(self.category_offsets)[nodes]
+            words = [np.arange(f, f + n) for f, n in zip(first, n_words, strict=True) if n]
+            changed["category_offsets"] = np.concatenate([[0], np.cumsum(n_words)])
+            changed["category_bits"] = self.category_bits[np.concatenate([*words, []]).astype(int)]
+        statistics = None if self.statistics is None else self.statistics.take(nodes)
+        return replace(self, tree_offsets=offsets, statistics=statistics, **changed)
+
     @property
     def n_trees(self) -> int:
         """Number K of trees."""
@@ -221,7 +264,9 @@ class Forest:
     @cached_property
     def is_leaf(self) -> BoolArray:
         """Which nodes are leaves, bool array of shape (n_nodes,)."""
-        return self.left < 0
+        is_leaf = self.left < 0
+        is_leaf.flags.writeable = False
+        return is_leaf
 
     @property
     def roots(self) -> OffsetArray:

@@ -30,6 +30,7 @@ def named_forest(
     name: str,
     *,
     classification: bool | None,
+    n_rows: int,
     n_estimators: int = 100,
     n_jobs: int | None = None,
     random_state: Any = None,
@@ -44,6 +45,9 @@ def named_forest(
         all of them.
     classification : bool or None
         The task; None is for no target: totally random trees, whatever the name.
+    n_rows : int
+        Rows to grow on. With fewer than 200 the leaves of boosted trees may be smaller than
+        scikit-learn's default of 20 rows, which would leave them without splits.
     n_estimators : int
         Number of trees, or of boosting rounds.
     n_jobs : int, optional
@@ -58,7 +62,7 @@ def named_forest(
     Examples
     --------
     >>> from kpp.forest.grow import named_forest
-    >>> named_forest("extra-trees", classification=False)
+    >>> named_forest("extra-trees", classification=False, n_rows=1000)
     ExtraTreesRegressor()
     """
     if name in FUTURE_NAMES:
@@ -75,7 +79,12 @@ def named_forest(
         regressor, classifier = HistGradientBoostingRegressor, HistGradientBoostingClassifier
         boosted = classifier if classification else regressor
         # Early stopping would hide rows from the trees and change their number.
-        return boosted(max_iter=n_estimators, early_stopping=False, random_state=random_state)
+        return boosted(
+            max_iter=n_estimators,
+            min_samples_leaf=min(20, max(1, n_rows // 10)),
+            early_stopping=False,
+            random_state=random_state,
+        )
     common = {"n_estimators": n_estimators, "n_jobs": n_jobs, "random_state": random_state}
     if classification is None:
         return RandomTreesEmbedding(**common)

@@ -161,6 +161,8 @@ def _category_pool(
     for splits, base in zip(left_categories, tree_offsets, strict=False):
         for node, goes_left in splits.items():
             codes = np.asarray(goes_left, dtype=np.int64)
+            if (codes < 0).any():
+                raise ValueError(f"Category codes must not be negative; got {codes.min()}.")
             words = np.zeros(1 + (codes.max() >> 5 if len(codes) else 0), dtype=np.uint32)
             np.bitwise_or.at(words, codes >> 5, np.uint32(1) << (codes & 31).astype(np.uint32))
             words_of[int(new_id[base + node])] = words
@@ -226,6 +228,7 @@ def check_layout(forest: Forest) -> None:
         np.array_equal(has_words, kind == CATEGORICAL) and n_words == len(forest.category_bits),
         "category_offsets and category_bits do not fit the categorical splits",
     )
+    require(forest.n_features >= 1, "there must be at least one column")
     require(forest.dtype in (np.float32, np.float64), "dtype must be float32 or float64")
     require(
         forest.feature_names is None or len(forest.feature_names) == forest.n_features,

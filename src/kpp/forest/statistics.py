@@ -158,6 +158,8 @@ def node_statistics(
     """
     leaf_ids = route(forest, X, n_jobs=n_jobs)
     n_rows = leaf_ids.shape[1]
+    if n_rows == 0:
+        raise ValueError("X has no rows: there is nothing to estimate from.")
     weight = check_sample_weight(sample_weight, n_rows)
     ones = np.ones(forest.n_nodes)
 

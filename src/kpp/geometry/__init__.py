@@ -8,7 +8,7 @@ from kpp.geometry.concentration import (
     half_forest_discrepancy,
 )
 from kpp.geometry.isometry import IsometryCheck, check_isometry
-from kpp.geometry.kernel import kernel, kernel_chunks, path_distance, path_distance_chunks
+from kpp.geometry.kernel import kernel, kernel_chunks, path_distance
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.geometry.weights import PathWeights, leaf_indicator_weights, path_weights
 
@@ -28,6 +28,5 @@ __all__ = [
     "kernel_chunks",
     "leaf_indicator_weights",
     "path_distance",
-    "path_distance_chunks",
     "path_weights",
 ]

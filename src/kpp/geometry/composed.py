@@ -60,7 +60,9 @@ class BlockMap(MapBlock):
 
     def normalized(self, normalize: str) -> BlockMap:
         """Return the same rows, every block normalised by "forest" or by "tree"."""
-        return BlockMap([(name, block.normalized(normalize)) for name, block in self.blocks])
+        blocks = [(name, block.normalized(normalize)) for name, block in self.blocks]
+        unchanged = all(new is old for (_, new), (_, old) in zip(blocks, self.blocks, strict=True))
+        return self if unchanged else BlockMap(blocks)
 
     def _matvec(self, w: Any) -> FloatArray:
         parts = zip(self.blocks, self.split(np.ravel(w)), strict=True)
@@ -156,8 +158,10 @@ class CenteredMap(MapBlock):
         return CenteredMap(self.block.rows(index), self.shift)
 
     def normalized(self, normalize: str) -> CenteredMap:
-        """Refuse: the shift belongs to one normalisation."""
-        raise TypeError("Normalise first, then centre: map.normalized(...).centered().")
+        """Return itself; another normalisation is refused: the shift belongs to one."""
+        if self.block.normalized(normalize) is not self.block:
+            raise TypeError("Normalise first, then centre: map.normalized(...).centered().")
+        return self
 
     def _matvec(self, w: Any) -> FloatArray:
         w = np.ravel(w)
@@ -187,7 +191,7 @@ class CenteredMap(MapBlock):
     def gram(self, other: CenteredMap | None = None) -> FloatArray:
         r"""Inner products of centred rows, shape (n, n')."""
         theirs = self if other is None else other
-        gram = self.block.gram(None if other is None else other.block)
+        gram = self.block.gram(self._block_of(other))
         gram -= self.along_shift[:, None]
         gram -= theirs.along_shift[None, :]
         gram += self.squared_shift
@@ -195,7 +199,17 @@ class CenteredMap(MapBlock):
 
     def distances(self, other: CenteredMap | None = None) -> FloatArray:
         r"""Squared distances, which no shift changes; shape (n, n')."""
-        return self.block.distances(None if other is None else other.block)
+        return self.block.distances(self._block_of(other))
+
+    def _block_of(self, other: CenteredMap | None) -> Any:
+        if other is None:
+            return None
+        if not np.array_equal(self.shift, other.shift):
+            raise ValueError(
+                "Both sides must be centred by the same shift: use map.on(X), or "
+                "map.centered(shift) on both."
+            )
+        return other.block
 
     def to_csr(self) -> sparse.csr_matrix:
         """Refuse: a centred embedding has no zeros."""

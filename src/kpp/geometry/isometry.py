@@ -92,6 +92,8 @@ def check_isometry(
             "leaf_weight=None."
         )
     phi = embedding.on(X)
+    if phi.shape[0] == 0:
+        raise ValueError("X has no rows: there are no pairs to compare.")
     pairs = np.random.default_rng(random_state).integers(0, phi.shape[0], (n_pairs, 2))
     csr = phi.to_csr()
     difference = csr[pairs[:, 0]] - csr[pairs[:, 1]]

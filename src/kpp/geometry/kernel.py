@@ -122,15 +122,20 @@ def kernel_chunks(
     X: Any,
     Y: Any = None,
     *,
+    distance: bool = False,
     normalize: str = "forest",
     working_memory: float | None = None,
 ) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield the kernel in blocks of rows that fit a memory cap.
+    """Yield the kernel, or the path distance, in blocks of rows that fit a memory cap.
 
     Parameters
     ----------
-    model, X, Y, normalize : as in `kernel`
-        The embedding, the rows, and the normalisation.
+    model, X, Y : as in `kernel`
+        The embedding and the rows.
+    distance : bool
+        Whether to give `path_distance` instead of `kernel`.
+    normalize : {"forest", "tree"}
+        As in `kernel`.
     working_memory : float, optional
         Size of a block in MiB; scikit-learn's ``working_memory`` setting by default.
 
@@ -139,7 +144,7 @@ def kernel_chunks(
     rows : slice
         Which rows of X.
     block : array of shape (n_block, n')
-        Their kernel.
+        Their kernel or distances.
 
     Examples
     --------
@@ -151,34 +156,14 @@ def kernel_chunks(
     >>> [block.shape for _, block in kernel_chunks(model, X, working_memory=0.1)]
     [(87, 150), (63, 150)]
     """
-    yield from _chunks(model, X, Y, normalize, working_memory, "gram")
-
-
-def path_distance_chunks(
-    model: FittedModel | MapBlock,
-    X: Any,
-    Y: Any = None,
-    *,
-    normalize: str = "forest",
-    working_memory: float | None = None,
-) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield the path distance in blocks of rows that fit a memory cap.
-
-    Parameters
-    ----------
-    model, X, Y, normalize : as in `path_distance`
-        The embedding, the rows, and the normalisation.
-    working_memory : float, optional
-        Size of a block in MiB; scikit-learn's ``working_memory`` setting by default.
-
-    Yields
-    ------
-    rows : slice
-        Which rows of X.
-    block : array of shape (n_block, n')
-        Their distances.
-    """
-    yield from _chunks(model, X, Y, normalize, working_memory, "distances")
+    mine, other = _maps(model, X, Y, normalize)
+    other = mine if other is None else other
+    if working_memory is None:
+        working_memory = get_config()["working_memory"]
+    n_per_block = int(working_memory * 2**20 // (8 * max(1, other.shape[0])))
+    for rows in gen_batches(mine.shape[0], max(1, n_per_block)):
+        part = mine.rows(rows)
+        yield rows, part.distances(other) if distance else part.gram(other)
 
 
 def model_map(model: Any, normalize: str) -> MapBlock:
@@ -198,15 +183,3 @@ def model_map(model: Any, normalize: str) -> MapBlock:
 def _maps(model: Any, X: Any, Y: Any, normalize: str) -> tuple[MapBlock, MapBlock | None]:
     rowless = model_map(model, normalize)
     return rowless.on(X), None if Y is None else rowless.on(Y)
-
-
-def _chunks(
-    model: Any, X: Any, Y: Any, normalize: str, working_memory: float | None, quantity: str
-) -> Iterator[tuple[slice, FloatArray]]:
-    mine, other = _maps(model, X, Y, normalize)
-    other = mine if other is None else other
-    if working_memory is None:
-        working_memory = get_config()["working_memory"]
-    n_per_block = int(working_memory * 2**20 // (8 * max(1, other.shape[0])))
-    for rows in gen_batches(mine.shape[0], max(1, n_per_block)):
-        yield rows, getattr(mine.rows(rows), quantity)(other)

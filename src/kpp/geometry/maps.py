@@ -15,15 +15,16 @@ operator.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
-from kpp._checks import check_choice
+from kpp._checks import check_choice, check_sample_weight
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest._loops import node_sums
@@ -49,7 +50,7 @@ NORMALIZATIONS = ("forest", "tree")
 _BYTES_PER_TILE = 1 << 19
 
 
-class MapBlock(LinearOperator):
+class MapBlock(LinearOperator, ABC):
     r"""An embedding of n rows into m coordinates; what solvers see.
 
     A ``scipy.sparse.linalg.LinearOperator`` of shape (n, m): ``block @ w``, ``block.T @ r`` and
@@ -112,8 +113,7 @@ class MapBlock(LinearOperator):
 
     def mean_row(self, sample_weight: Any = None) -> FloatArray:
         r"""Weighted mean :math:`\bar\phi` of the rows, shape (m,)."""
-        n_rows = self.shape[0]
-        weight = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
+        weight = check_sample_weight(sample_weight, self.shape[0])
         return self.rmatvec(weight / weight.sum())
 
     def centered(self, shift: Any = None) -> CenteredMap:
@@ -181,11 +181,9 @@ class PathMap(MapBlock):
         check_choice("normalize", normalize, NORMALIZATIONS)
         if leaf_ids is None:
             leaf_ids = np.empty((forest.n_trees, 0), dtype=np.int32)
-        if leaf_ids.ndim != 2 or len(leaf_ids) != forest.n_trees:
-            raise ValueError(
-                f"leaf_ids must have shape (n_trees, n_rows), n_trees = {forest.n_trees}; got "
-                f"{leaf_ids.shape}. Use map.on(X), which finds them."
-            )
+        leaf_ids = _check_leaf_ids(forest, leaf_ids)
+        if weights.edge.shape != (forest.n_nodes,) or len(weights.tree_mass) != forest.n_trees:
+            raise ValueError("These weights belong to another forest.")
         super().__init__(leaf_ids.shape[1], forest.n_nodes)
         self.forest = forest
         self.weights = weights
@@ -197,18 +195,54 @@ class PathMap(MapBlock):
 
     def on(self, X: Any) -> PathMap:
         """Return the same embedding at the rows of X."""
-        return self._with(route(self.forest, X, n_jobs=self.n_jobs), self.normalize)
+        return self._at(route(self.forest, X, n_jobs=self.n_jobs))
 
     def rows(self, index: Any) -> PathMap:
         """Return the same embedding at some of its rows (a slice, mask or row numbers)."""
-        return self._with(np.ascontiguousarray(self.leaf_ids[:, index]), self.normalize)
+        return self._at(np.ascontiguousarray(self.leaf_ids[:, index]))
 
     def normalized(self, normalize: str) -> PathMap:
         """Return the same rows under another normalisation."""
-        return self if normalize == self.normalize else self._with(self.leaf_ids, normalize)
+        if normalize == self.normalize:
+            return self
+        return PathMap(
+            self.forest, self.weights, self.leaf_ids, normalize=normalize, n_jobs=self.n_jobs
+        )
 
-    def _with(self, leaf_ids: IntArray, normalize: str) -> PathMap:
-        return PathMap(self.forest, self.weights, leaf_ids, normalize=normalize, n_jobs=self.n_jobs)
+    def trees(self, index: Any) -> PathMap:
+        r"""Return the map of some of the trees, at the same rows.
+
+        Under ``normalize="tree"`` the Gram of a single tree t is :math:`H_t`.
+
+        Parameters
+        ----------
+        index : array-like of int
+            Numbers of trees.
+
+        Returns
+        -------
+        map : PathMap
+        """
+        index = np.atleast_1d(np.arange(self.forest.n_trees)[index])
+        forest = self.forest.take_trees(index)
+        nodes = self.forest.nodes_of(index)
+        mass = self.weights.tree_mass[index]
+        weights = PathWeights(
+            node=self.weights.node[nodes],
+            edge=self.weights.edge[nodes],
+            tree_mass=mass,
+            forest_mass=float(mass.sum()),
+        )
+        shift = (forest.roots - self.forest.roots[index]).astype(np.int32)
+        leaf_ids = self.leaf_ids[index] + shift[:, None]
+        return PathMap(forest, weights, leaf_ids, normalize=self.normalize, n_jobs=self.n_jobs)
+
+    def _at(self, leaf_ids: IntArray) -> PathMap:
+        """The same embedding at leaf ids that are known to be right."""
+        other = copy(self)
+        other.leaf_ids = leaf_ids
+        other.shape = (leaf_ids.shape[1], self.shape[1])
+        return other
 
     # Products.
 
@@ -319,7 +353,7 @@ class PathMap(MapBlock):
         Parameters
         ----------
         center : array of shape (n_nodes,), optional
-            The vector c; 0 by default. Then the result is at most 1.
+            The vector c; 0 by default. Then the result is at most 1, up to rounding.
 
         Returns
         -------
@@ -375,8 +409,15 @@ class PathMap(MapBlock):
     def _pairs(self, other: PathMap | None, *, distance: bool) -> FloatArray:
         forest, symmetric = self.forest, other is None
         other = self if other is None else other
-        if other.forest is not forest or other.normalize != self.normalize:
+        if (
+            other.forest is not forest
+            or other.weights is not self.weights
+            or other.normalize != self.normalize
+        ):
             raise ValueError("Both sides must be rows of one embedding: use map.on(X).")
+        if self.shape[0] > other.shape[0]:
+            # Every row on the left costs a scan of the forest: take the shorter side.
+            return np.ascontiguousarray(other._pairs(self, distance=distance).T)
         norm = self.path_sums(self.squared_scale)
         step = self.squared_scale if distance else np.zeros(forest.n_nodes)
         other_ids = other.leaf_ids
@@ -460,6 +501,21 @@ class PathMap(MapBlock):
         return np.where(forest.parent >= 0, forest.feature[forest.parent], -1)
 
 
+def _check_leaf_ids(forest: Forest, leaf_ids: Any) -> IntArray:
+    """The compiled loops follow these ids without looking: every one must be a leaf of its tree."""
+    leaf_ids = np.ascontiguousarray(leaf_ids, dtype=np.int32)
+    if leaf_ids.ndim != 2 or len(leaf_ids) != forest.n_trees:
+        raise ValueError(
+            f"leaf_ids must have shape (n_trees, n_rows), n_trees = {forest.n_trees}; got "
+            f"{leaf_ids.shape}. Use map.on(X), which finds them."
+        )
+    first, last = forest.tree_offsets[:-1, None], forest.tree_offsets[1:, None]
+    inside = bool(((leaf_ids >= first) & (leaf_ids < last)).all())
+    if not inside or not forest.is_leaf[leaf_ids].all():
+        raise ValueError("leaf_ids must hold leaves of each tree. Use map.on(X), which finds them.")
+    return leaf_ids
+
+
 def _vector(values: Any, length: int) -> FloatArray:
     """Contiguous float64, of the length that the compiled loops rely on."""
     vector = np.ascontiguousarray(values, dtype=np.float64)
@@ -472,6 +528,6 @@ def _squared_scale(forest: Forest, weights: PathWeights, normalize: str) -> Floa
     """Squared coordinates: edge weights over S_T, or over A_t and the number of trees."""
     if normalize == "forest":
         return weights.edge / weights.forest_mass
-    mass = weights.tree_mass * forest.n_trees
-    inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0)
-    return weights.edge * np.repeat(inverse, np.diff(forest.tree_offsets))
+    mass = np.repeat(weights.tree_mass, np.diff(forest.tree_offsets))
+    by_tree = np.divide(weights.edge, mass, out=np.zeros_like(mass), where=mass > 0)
+    return by_tree / forest.n_trees

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -98,7 +99,7 @@ def path_weights(
     statistics = forest.statistics if statistics is None else statistics
     node = _resolve("node_weight", node_weight, NODE_WEIGHTS, forest, statistics, ~forest.is_leaf)
     if leaf_weight is not None:
-        if isinstance(leaf_weight, int | float) and not isinstance(leaf_weight, bool):
+        if isinstance(leaf_weight, Real):
             leaf_weight = np.where(forest.is_leaf, float(leaf_weight), 0.0)
         node = node + _resolve(
             "leaf_weight", leaf_weight, LEAF_WEIGHTS, forest, statistics, forest.is_leaf
@@ -107,10 +108,13 @@ def path_weights(
     # A leaf's own weight counts in full: it is an end point of the path, never a middle.
     own = np.where(forest.is_leaf & (parent >= 0), node, node / 2)
     edge = own + np.where(parent >= 0, node[parent] / 2, 0.0)
-    tree_mass = np.add.reduceat(node, forest.roots)
-    forest_mass = float(tree_mass.sum())
+    with np.errstate(over="ignore"):
+        tree_mass = np.add.reduceat(node, forest.roots)
+        forest_mass = float(tree_mass.sum())
     if forest_mass == 0:
         raise ValueError(_no_mass(forest))
+    if not np.isfinite(forest_mass):
+        raise ValueError("S_T is infinite: the node weights are too large to be added. Scale them.")
     return PathWeights(node=node, edge=edge, tree_mass=tree_mass, forest_mass=forest_mass)
 
 
@@ -139,7 +143,7 @@ def needs_statistics(node_weight: Any, leaf_weight: Any) -> bool:
     """Whether these weights are computed from a target; callables may use it."""
     return not all(
         weight is None
-        or isinstance(weight, int | float | np.ndarray | list | tuple)
+        or isinstance(weight, Real | np.ndarray | list | tuple)
         or (isinstance(weight, str) and weight == "uniform")
         for weight in (node_weight, leaf_weight)
     )

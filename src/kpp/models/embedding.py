@@ -69,7 +69,7 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
     map_ : PathMap or BlockMap
         The embedding as an operator, at no rows; ``map_.on(X)`` is at the rows of X.
     task_ : {"classification", "regression", "unsupervised"}
-        What the trees were grown for.
+        What `y` is, or without it, what the given forest was grown for.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -144,14 +144,23 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
         X : array-like or data frame of shape (n_rows, n_features)
             Rows. Categorical columns of a data frame where the forest takes them ("boosted").
         y : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
-            Target.
+            Target. A given forest that recorded statistics of its own target is weighted by
+            those, not by `y`.
         sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows, for the forest and the node weights.
+            Weights of the rows, for growing the forest and for estimating node weights.
 
         Returns
         -------
         self : KPPEmbedding
         """
+        before = self.__dict__.copy()
+        try:
+            return self._fit(X, y, sample_weight)
+        except BaseException:  # a failed or interrupted fit leaves the old one, whole
+            self.__dict__ = before
+            raise
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> KPPEmbedding:
         check_choice("coordinates", self.coordinates, COORDINATES)
         check_choice("normalize", self.normalize, NORMALIZATIONS)
         if self.coordinates == "leaf" and self.leaf_weight is not None:
@@ -169,8 +178,7 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
             forest = self._grow(spec, X, y, sample_weight, seed)
             forests.append((name, forest))
             blocks.append((name, self._embed(spec, forest, X, y, sample_weight)))
-        # Set at the end: a fit that fails leaves nothing half-fitted.
-        self.task_ = _task_name(specs, y)
+        self.task_ = _task_name(specs[0][1], forests[0][1], y)
         self.forest_ = forests if several else forests[0][1]
         self.map_ = BlockMap(blocks) if several else blocks[0][1]
         return self
@@ -240,26 +248,22 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
             else:
                 X = validate_data(self, X, dtype=None, ensure_all_finite=False)
         else:
-            X = self._check_numbers(X, any_grown=not all(is_grown(spec) for _, spec in specs))
+            X = self._check_numbers(X)
         n_rows = len(X)
+        if n_rows < 2 and not all(is_grown(spec) for _, spec in specs):
+            raise ValueError(f"Found {n_rows} sample(s), and a forest needs at least 2 to grow.")
         if y is not None:
-            y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
-            if y.ndim == 2 and y.shape[1] == 1:
-                y = y[:, 0]
+            y = _check_target(y)
             if len(y) != n_rows:
                 raise ValueError(f"X has {n_rows} rows, but y has {len(y)}.")
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, n_rows)
         return X, y, sample_weight
 
-    def _check_numbers(self, X: Any, *, any_grown: bool) -> AnyArray:
+    def _check_numbers(self, X: Any) -> AnyArray:
         try:
             return validate_data(
-                self,
-                X,
-                dtype=[np.float64, np.float32],
-                ensure_all_finite="allow-nan",
-                ensure_min_samples=2 if any_grown else 1,
+                self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
             )
         except ValueError as error:
             if "could not convert string" not in str(error):
@@ -274,6 +278,7 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
             spec = named_forest(
                 spec,
                 classification=None if y is None else looks_like_classes(y),
+                n_rows=len(X),
                 n_estimators=self.n_estimators,
                 n_jobs=self.n_jobs,
                 random_state=seed,
@@ -301,8 +306,8 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
                     classification=_is_classification(spec, y),
                     n_jobs=self.n_jobs,
                 )
-            elif y is None and statistics is None and _is_named(node_weight, "gain"):
-                node_weight = "uniform"
+            elif y is None and not is_grown(spec) and _is_named(node_weight, "gain"):
+                node_weight = "uniform"  # trees grown without a target
             weights = path_weights(forest, node_weight, self.leaf_weight, statistics=statistics)
         return PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
 
@@ -330,6 +335,17 @@ def looks_like_classes(y: AnyArray) -> bool:
     return True
 
 
+def _check_target(y: Any) -> AnyArray:
+    """The target as an array, its numbers as numbers: also where a data frame holds objects."""
+    values = np.asarray(y)
+    if values.dtype == object:
+        numbers = np.array(values.tolist())
+        if numbers.dtype.kind in "biuf":
+            values = numbers
+    values = check_array(values, ensure_2d=False, dtype=None, input_name="y")
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
 def _is_named(weight: Any, name: str) -> bool:
     return isinstance(weight, str) and weight == name
 
@@ -350,10 +366,12 @@ def _is_classification(spec: Any, y: AnyArray) -> bool:
     return bool(is_classifier(_inner(spec)))
 
 
-def _task_name(specs: Any, y: Any) -> str:
-    if y is None:
+def _task_name(spec: Any, forest: Forest, y: Any) -> str:
+    if y is not None:
+        return "classification" if _is_classification(spec, y) else "regression"
+    if forest.statistics is None:
         return "unsupervised"
-    return "classification" if _is_classification(specs[0][1], y) else "regression"
+    return "regression" if forest.statistics.class_share is None else "classification"
 
 
 def _inner(spec: Any) -> Any:

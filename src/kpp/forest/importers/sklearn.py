@@ -154,6 +154,10 @@ def _read_tree(tree: Any, columns: AnyArray | None) -> Tree:
 
 def _statistics(model: Any, members: list[Any]) -> NodeStatistics | None:
     """The in-bag statistics of supervised trees; None where the trees do not record them."""
+    if is_classifier(members[0]) != is_classifier(model):
+        return None  # a bagging whose trees have another task: not statistics of its target
+    if any(getattr(member, "monotonic_cst", None) is not None for member in members):
+        return None  # node values are clipped to the constraints
     criterion = members[0].criterion
     count = np.concatenate([member.tree_.weighted_n_node_samples for member in members])
     if not is_classifier(members[0]):

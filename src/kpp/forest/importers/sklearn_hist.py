@@ -46,7 +46,8 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
         column_of = np.concatenate([categorical, np.flatnonzero(~model.is_categorical_)])
         encoder = model._preprocessor.named_transformers_["encoder"]
         for column, known in zip(categorical, encoder.categories_, strict=True):
-            categories[int(column)] = known[[not _is_missing(value) for value in known.tolist()]]
+            # NaN stands for a missing value. None does not: it is a category like others.
+            categories[int(column)] = known[[not _is_nan(value) for value in known.tolist()]]
     names = getattr(model, "feature_names_in_", None)
     return Forest.from_trees(
         [_read_tree(p, column_of) for stage in model._predictors for p in stage],
@@ -106,5 +107,5 @@ def _set_bits(words: AnyArray) -> AnyArray:
     return np.flatnonzero(bits.ravel())
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or value != value
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
