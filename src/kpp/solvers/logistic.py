@@ -1,0 +1,297 @@
+r"""Logistic regression on a map, binary and multinomial, from products with its Gram.
+
+.. math::
+    \min_{w, b}\; \frac{1}{\sum_i s_i} \sum_i s_i\,
+    \ell\bigl(y_i, \langle w, \Phi_i \rangle + b\bigr) + \tfrac{\alpha}{2} \|w\|^2
+
+The minimum has :math:`w = \Phi^\top v`, and every iterate of Newton's method started at such a w
+has that form too. So Newton's steps are found by conjugate gradients in the space of w, but written
+in v: with G the Gram, the inner product of :math:`\Phi^\top a` and :math:`\Phi^\top b` is
+:math:`a^\top G b`, the gradient is :math:`\Phi^\top e` with :math:`e = \gamma + \alpha v`, and the
+Hessian takes :math:`\Phi^\top p` to :math:`\Phi^\top (D G p + \alpha p)`. One product with the Gram
+per step, vectors of length n, and nothing is divided by a probability.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_softmax
+from sklearn.exceptions import ConvergenceWarning
+
+from kpp._typing import AnyArray, BoolArray, FloatArray
+from kpp.geometry.maps import MapBlock
+from kpp.solvers.ridge import DENSE_ROWS
+
+Product = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticPath:
+    r"""Solutions for each alpha.
+
+    Parameters
+    ----------
+    alphas : array of shape (n_alphas,)
+        In the order given.
+    dual : array of shape (n_alphas, n_rows, n_scores)
+        v, with :math:`w = \Phi^\top v`. One score for two classes, otherwise one per class.
+    intercept : array of shape (n_alphas, n_scores)
+        b.
+    n_iter : int array of shape (n_alphas,)
+        Products with the Gram that each alpha took.
+    converged : bool array of shape (n_alphas,)
+        Whether the gradient fell below the tolerance.
+    """
+
+    alphas: FloatArray
+    dual: FloatArray
+    intercept: FloatArray
+    n_iter: AnyArray
+    converged: BoolArray
+
+
+def logistic_path(
+    block: MapBlock,
+    codes: Any,
+    alphas: Any,
+    sample_weight: Any = None,
+    *,
+    n_classes: int = 2,
+    fit_intercept: bool = True,
+    tol: float = 1e-8,
+    max_iter: int = 1000,
+) -> LogisticPath:
+    r"""Solve logistic regression for every alpha, each from the next larger one.
+
+    Parameters
+    ----------
+    block : MapBlock
+        The embedding at the rows of the fit.
+    codes : int array of shape (n_rows,)
+        Classes as 0, ..., n_classes - 1.
+    alphas : array-like of shape (n_alphas,)
+        Penalties, positive. The loss is averaged: scikit-learn's ``C = 1 / (sum(s) alpha)``.
+    sample_weight : array of shape (n_rows,), optional
+        Nonnegative weights s.
+    n_classes : int
+        Two: one score, the log-odds of class 1. More: one score per class and the softmax.
+    fit_intercept : bool
+        Whether b is fitted, unpenalised; otherwise it is 0.
+    tol : float
+        An alpha is done when the norm of the gradient is at most `tol` times that of the
+        model without features.
+    max_iter : int
+        Most products with the Gram for one alpha, per score.
+
+    Returns
+    -------
+    path : LogisticPath
+
+    Warns
+    -----
+    ConvergenceWarning
+        If some alpha is not done after `max_iter` products.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from kpp import KPPEmbedding
+    >>> from kpp.solvers import logistic_path
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> phi = KPPEmbedding(n_estimators=10, random_state=0).fit(X, y).map_.on(X)
+    >>> path = logistic_path(phi, y, [1e-3])
+    >>> score = phi @ (phi.T @ path.dual[0, :, 0]) + path.intercept[0]
+    >>> other = LogisticRegression(C=1 / (len(y) * 1e-3), tol=1e-10).fit(phi.to_csr(), y)
+    >>> bool(abs(score - other.decision_function(phi.to_csr())).max() < 1e-4)
+    True
+    """
+    alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    if alphas.size == 0 or not (alphas > 0).all() or not np.isfinite(alphas).all():
+        raise ValueError(f"alpha must be positive and finite; got {alphas}.")
+    n_rows = block.shape[0]
+    weight = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
+    problem = _Problem(
+        product=_gram_product(block),
+        loss=_Binary(codes) if n_classes == 2 else _Multinomial(codes, n_classes),
+        share=(weight / weight.sum())[:, None],
+        fit_intercept=fit_intercept,
+    )
+    n_scores = problem.loss.n_scores
+    dual = np.zeros((len(alphas), n_rows, n_scores))
+    intercept = np.zeros((len(alphas), n_scores))
+    n_iter = np.zeros(len(alphas), dtype=int)
+    converged = np.zeros(len(alphas), dtype=bool)
+    v, b, scale = problem.null_model()
+    for k in np.argsort(-alphas, kind="stable"):
+        v, b, n_iter[k], converged[k] = _newton(problem, alphas[k], v, b, tol * scale, max_iter)
+        dual[k], intercept[k] = v, b
+    if not converged.all():
+        warnings.warn(
+            f"Logistic regression did not converge for alpha = {alphas[~converged].max():.3g}: "
+            f"the gradient is above tol={tol:.1g} of the null model's after max_iter={max_iter} "
+            "products. Raise alpha or max_iter, or loosen tol.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return LogisticPath(alphas, dual, intercept, n_iter, converged)
+
+
+class _Binary:
+    """Log-loss of one score; labels 0 and 1."""
+
+    n_scores = 1
+
+    def __init__(self, codes: Any) -> None:
+        self.sign = np.where(np.asarray(codes) == 1, 1.0, -1.0)[:, None]
+
+    def values(self, score: FloatArray) -> FloatArray:
+        return np.logaddexp(0.0, -self.sign * score)
+
+    def gradient(self, score: FloatArray) -> FloatArray:
+        return -self.sign * expit(-self.sign * score)
+
+    def curvature(self, score: FloatArray) -> Product:
+        slope = expit(score) * expit(-score)
+        return lambda change: slope * change
+
+
+class _Multinomial:
+    """Log-loss of the softmax of one score per class."""
+
+    def __init__(self, codes: Any, n_classes: int) -> None:
+        self.n_scores = n_classes
+        self.codes = np.asarray(codes)[:, None]
+        self.target = (self.codes == np.arange(n_classes)).astype(np.float64)
+
+    def values(self, score: FloatArray) -> FloatArray:
+        return -np.take_along_axis(log_softmax(score, axis=1), self.codes, axis=1)
+
+    def gradient(self, score: FloatArray) -> FloatArray:
+        return np.exp(log_softmax(score, axis=1)) - self.target
+
+    def curvature(self, score: FloatArray) -> Product:
+        p = np.exp(log_softmax(score, axis=1))
+        return lambda change: p * (change - (p * change).sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What stays the same for every alpha."""
+
+    product: Product
+    loss: _Binary | _Multinomial
+    share: FloatArray
+    fit_intercept: bool
+
+    def null_model(self) -> tuple[FloatArray, FloatArray, float]:
+        """Start: v = 0, the best intercept, and the norm of the gradient there."""
+        v, b = np.zeros((len(self.share), self.loss.n_scores)), np.zeros(self.loss.n_scores)
+        if self.fit_intercept:
+            for _ in range(50):  # Newton in at most a few numbers
+                score = np.broadcast_to(b, v.shape)
+                slope = (self.share * self.loss.gradient(score)).sum(axis=0)
+                curvature = self.loss.curvature(score)
+                hessian = np.column_stack(
+                    [
+                        (self.share * curvature(np.broadcast_to(unit, v.shape))).sum(axis=0)
+                        for unit in np.eye(len(b))
+                    ]
+                )
+                step = np.linalg.lstsq(hessian, slope, rcond=1e-12)[0]
+                b = b - step
+                if np.abs(step).max() < 1e-12:
+                    break
+        e = self.share * self.loss.gradient(np.broadcast_to(b, v.shape))
+        return v, b, float(np.sqrt(max(float(np.vdot(e, self.product(e))), 0.0)))
+
+
+def _gram_product(block: MapBlock) -> Product:
+    """Products with several columns, through a dense Gram where it is small."""
+    if block.shape[0] <= DENSE_ROWS:
+        gram = block.gram()
+        return lambda columns: gram @ columns
+    return lambda columns: np.column_stack([block.gram_matvec(column) for column in columns.T])
+
+
+def _newton(
+    problem: _Problem, alpha: float, v: FloatArray, b: FloatArray, target: float, max_iter: int
+) -> tuple[FloatArray, FloatArray, int, bool]:
+    """Newton's method with conjugate gradients; `target` is the norm of the gradient to reach."""
+    share, loss, product = problem.share, problem.loss, problem.product
+    gram_v = product(v)
+    n_products = 1
+    score = gram_v + b
+    value = (share * loss.values(score)).sum() + alpha / 2 * np.vdot(v, gram_v)
+    while True:
+        gradient = share * loss.gradient(score)
+        e = gradient + alpha * v
+        e_b = gradient.sum(axis=0) * float(problem.fit_intercept)
+        gram_e = product(e)
+        n_products += 1
+        norm = float(np.sqrt(max(np.vdot(e, gram_e), 0.0) + e_b @ e_b))
+        if norm <= target:
+            return v, b, n_products, True
+        if n_products >= max_iter:
+            return v, b, n_products, False
+        # Solve less exactly far from the minimum: the error falls like the square of the norm.
+        forcing = norm * min(0.5, np.sqrt(norm))
+        step, gram_step, step_b, used = _conjugate_gradients(
+            problem,
+            alpha,
+            score,
+            (-e, -gram_e, -e_b),
+            max(forcing, target / 2),
+            max_iter - n_products,
+        )
+        n_products += used
+        slope = np.vdot(e, gram_step) + e_b @ step_b
+        cross, square = np.vdot(gram_v, step), np.vdot(step, gram_step)
+        length, quadratic = 1.0, np.vdot(v, gram_v)
+        while True:
+            new_score = score + length * (gram_step + step_b)
+            penalty = quadratic + 2 * length * cross + length**2 * square
+            new_value = (share * loss.values(new_score)).sum() + alpha / 2 * penalty
+            # At the rounding level of the value a decrease cannot be seen any more.
+            allowed = 1e-4 * length * slope + 8 * np.finfo(float).eps * abs(value)
+            if new_value <= value + allowed or length < 1e-10:
+                break
+            length /= 2
+        v, b = v + length * step, b + length * step_b
+        gram_v = gram_v + length * gram_step
+        score, value = new_score, new_value
+
+
+def _conjugate_gradients(
+    problem: _Problem,
+    alpha: float,
+    score: FloatArray,
+    right: tuple[FloatArray, FloatArray, FloatArray],
+    target: float,
+    max_iter: int,
+) -> tuple[FloatArray, FloatArray, FloatArray, int]:
+    """Solve the Newton system; the step, its product with the Gram, and its intercept."""
+    curvature = problem.loss.curvature(score)
+    r, gram_r, r_b = right
+    p, gram_p, p_b = r, gram_r, r_b
+    rho = np.vdot(r, gram_r) + r_b @ r_b
+    step, gram_step, step_b = np.zeros_like(r), np.zeros_like(r), np.zeros_like(r_b)
+    used = 0
+    while rho > target**2 and used < max(max_iter, 1):
+        bent = problem.share * curvature(gram_p + p_b)
+        q, q_b = bent + alpha * p, bent.sum(axis=0) * float(problem.fit_intercept)
+        length = rho / (np.vdot(gram_p, q) + p_b @ q_b)
+        step, gram_step = step + length * p, gram_step + length * gram_p
+        step_b = step_b + length * p_b
+        r, r_b = r - length * q, r_b - length * q_b
+        gram_r = problem.product(r)
+        used += 1
+        rho, before = np.vdot(r, gram_r) + r_b @ r_b, rho
+        p, gram_p = r + rho / before * p, gram_r + rho / before * gram_p
+        p_b = r_b + rho / before * p_b
+    return step, gram_step, step_b, used

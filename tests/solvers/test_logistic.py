@@ -1,0 +1,113 @@
+"""Logistic regression against scikit-learn's on the CSR, and against its own optimality."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from zoo import random_forest, random_node_weight, random_rows
+
+import kpp.solvers.logistic
+from kpp.geometry import PathMap, path_weights
+from kpp.solvers import logistic_path
+
+ALPHAS = np.array([1e-3, 1e-5, 1e-1])
+
+
+def make(n_classes, n_rows=300):
+    forest = random_forest(0, n_trees=8, most_splits=40)
+    X = random_rows(0, n_rows=n_rows)
+    phi = PathMap(forest, path_weights(forest, random_node_weight(0, forest))).on(X)
+    rng = np.random.default_rng(0)
+    noisy = X[:, 0] + X[:, 1] + rng.normal(size=n_rows)
+    codes = np.digitize(noisy, np.quantile(noisy, np.arange(1, n_classes) / n_classes))
+    return phi, codes, rng.integers(0, 3, n_rows).astype(float)
+
+
+@pytest.fixture(params=["dense", "products"])
+def way(request, monkeypatch):
+    rows = 10**6 if request.param == "dense" else 0
+    monkeypatch.setattr(kpp.solvers.logistic, "DENSE_ROWS", rows)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_against_scikit_learns_logistic_regression(way, n_classes, fit_intercept, weighted):
+    phi, codes, weight = make(n_classes)
+    weight = weight if weighted else np.ones(len(codes))
+    path = logistic_path(
+        phi, codes, ALPHAS, weight, n_classes=n_classes, fit_intercept=fit_intercept, tol=1e-10
+    )
+    assert path.converged.all()
+    dense = phi.to_csr().toarray()
+    for k, alpha in enumerate(ALPHAS):
+        other = LogisticRegression(
+            C=1 / (weight.sum() * alpha),
+            fit_intercept=fit_intercept,
+            solver="newton-cg",
+            tol=1e-10,
+            max_iter=10_000,
+        ).fit(dense, codes, weight)
+        score = phi @ (phi.T @ path.dual[k]) + path.intercept[k]
+        mine = expit(score[:, 0]) if n_classes == 2 else softmax(score, axis=1)
+        theirs = other.predict_proba(dense)
+        theirs = theirs[:, 1] if n_classes == 2 else theirs
+        np.testing.assert_allclose(mine, theirs, atol=2e-7)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_gradient_vanishes(way, n_classes):
+    phi, codes, weight = make(n_classes)
+    path = logistic_path(phi, codes, ALPHAS, weight, n_classes=n_classes, tol=1e-11)
+    share = weight / weight.sum()
+    dense = phi.to_csr().toarray()
+    for k, alpha in enumerate(ALPHAS):
+        w = dense.T @ path.dual[k]
+        score = dense @ w + path.intercept[k]
+        if n_classes == 2:
+            error = (expit(score[:, 0]) - codes)[:, None]
+        else:
+            error = softmax(score, axis=1) - (codes[:, None] == np.arange(n_classes))
+        gradient = dense.T @ (share[:, None] * error) + alpha * w
+        assert np.abs(gradient).max() < 1e-10
+        assert np.abs((share[:, None] * error).sum(axis=0)).max() < 1e-10
+
+
+def test_rows_of_weight_zero_are_as_removed(way):
+    phi, codes, weight = make(2)
+    kept = weight > 0
+    a = logistic_path(phi, codes, [1e-3], weight, tol=1e-11)
+    b = logistic_path(phi.rows(kept), codes[kept], [1e-3], weight[kept], tol=1e-11)
+    np.testing.assert_allclose(phi.T @ a.dual[0], phi.rows(kept).T @ b.dual[0], atol=1e-8)
+
+
+def test_separable_classes_with_a_tiny_alpha():
+    phi, _, _ = make(2)
+    codes = (phi.leaf_ids[0] > np.median(phi.leaf_ids[0])).astype(int)
+    path = logistic_path(phi, codes, np.logspace(-10, 0, 20))
+    assert path.converged.all()
+    score = (phi @ (phi.T @ path.dual[0]) + path.intercept[0])[:, 0]
+    assert ((score > 0) == codes).all()
+
+
+def test_the_order_of_alphas_does_not_matter():
+    phi, codes, _ = make(2)
+    up = logistic_path(phi, codes, np.sort(ALPHAS), tol=1e-12)
+    down = logistic_path(phi, codes, np.sort(ALPHAS)[::-1], tol=1e-12)
+    assert np.array_equal(up.dual, down.dual[::-1])
+    assert np.array_equal(up.n_iter, down.n_iter[::-1])
+
+
+def test_not_converged_is_said(monkeypatch):
+    monkeypatch.setattr(kpp.solvers.logistic, "DENSE_ROWS", 0)
+    phi, codes, _ = make(2)
+    with pytest.warns(ConvergenceWarning, match="did not converge for alpha = 1e-06"):
+        path = logistic_path(phi, codes, [1e-6], max_iter=5)
+    assert not path.converged.any()
+
+
+def test_refused_alphas():
+    phi, codes, _ = make(2)
+    with pytest.raises(ValueError, match="alpha must be positive and finite"):
+        logistic_path(phi, codes, [0.0])

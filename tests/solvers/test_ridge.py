@@ -1,0 +1,111 @@
+"""Ridge against scikit-learn's Ridge on the CSR and KernelRidge on the Gram."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+from zoo import random_forest, random_node_weight, random_rows
+
+import kpp.solvers.ridge
+from kpp.geometry import PathMap, path_weights
+from kpp.solvers import ridge_path
+
+ALPHAS = np.array([1e-2, 1e-3, 1.0])
+
+
+def make(n_rows=400, n_targets=1):
+    forest = random_forest(0, n_trees=8, most_splits=40)
+    X = random_rows(0, n_rows=n_rows)
+    phi = PathMap(forest, path_weights(forest, random_node_weight(0, forest))).on(X)
+    rng = np.random.default_rng(0)
+    y = 5 + X @ rng.normal(size=(3, n_targets)) + 0.1 * rng.normal(size=(n_rows, n_targets))
+    return phi, y, rng.integers(0, 3, n_rows).astype(float)
+
+
+@pytest.fixture(params=["dense", "krylov"])
+def way(request, monkeypatch):
+    rows = 10**6 if request.param == "dense" else 0
+    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", rows)
+    return request.param
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_against_scikit_learns_ridge(way, fit_intercept, weighted):
+    phi, y, weight = make(n_targets=2)
+    weight = weight if weighted else None
+    path = ridge_path(phi, y, ALPHAS, weight, fit_intercept=fit_intercept, tol=1e-12)
+    assert path.converged.all()
+    dense = phi.to_csr().toarray()
+    for k, alpha in enumerate(ALPHAS):
+        other = Ridge(alpha, fit_intercept=fit_intercept, solver="svd").fit(dense, y, weight)
+        w = phi.T @ path.dual[k]
+        np.testing.assert_allclose(w.T, other.coef_, atol=1e-8 * np.abs(other.coef_).max())
+        np.testing.assert_allclose(path.intercept[k], other.intercept_, atol=1e-8)
+        # w = Phi' r, so predictions also come from the Gram: primal equals dual.
+        np.testing.assert_allclose(phi @ w, phi.gram() @ path.dual[k], atol=1e-11)
+
+
+def test_against_kernel_ridge(way):
+    phi, y, weight = make()
+    path = ridge_path(phi, y, ALPHAS, weight, fit_intercept=False, tol=1e-12)
+    for k, alpha in enumerate(ALPHAS):
+        other = KernelRidge(alpha=alpha, kernel="precomputed").fit(phi.gram(), y, weight)
+        np.testing.assert_allclose(phi.gram() @ path.dual[k], other.predict(phi.gram()), atol=1e-8)
+
+
+def test_rows_of_weight_zero_are_as_removed(way):
+    phi, y, weight = make()
+    kept = weight > 0
+    a = ridge_path(phi, y, [0.1], weight, tol=1e-12)
+    b = ridge_path(phi.rows(kept), y[kept], [0.1], weight[kept], tol=1e-12)
+    assert not a.dual[0, ~kept].any()
+    np.testing.assert_allclose(a.dual[0, kept], b.dual[0], atol=1e-9)
+
+
+def test_the_residual_is_what_was_asked_for(monkeypatch):
+    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", 0)
+    phi, y, _ = make()
+    loose = ridge_path(phi, y, ALPHAS, tol=1e-3)
+    tight = ridge_path(phi, y, ALPHAS, tol=1e-10)
+    assert loose.n_iter < tight.n_iter
+    centred = phi.gram()
+    centred -= centred.mean(axis=0)
+    centred -= centred.mean(axis=1, keepdims=True)
+    right = y - y.mean(axis=0)
+    for path, tol in ((loose, 1e-3), (tight, 1e-10)):
+        for k, alpha in enumerate(ALPHAS):
+            residual = right - centred @ path.dual[k] - alpha * path.dual[k]
+            assert np.linalg.norm(residual) <= 1.1 * tol * np.linalg.norm(right)
+
+
+def test_one_alpha_more_costs_no_product(monkeypatch):
+    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", 0)
+    phi, y, _ = make()
+    alone = ridge_path(phi, y, [1e-4])
+    many = ridge_path(phi, y, np.logspace(-4, 2, 30))
+    assert many.n_iter == alone.n_iter
+    np.testing.assert_allclose(many.dual[0], alone.dual[0], rtol=1e-12)
+
+
+def test_not_converged_is_said(monkeypatch):
+    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", 0)
+    phi, y, _ = make()
+    with pytest.warns(ConvergenceWarning, match=r"alpha = 1e-09 and below.*max_iter=5"):
+        path = ridge_path(phi, y, [1e-9, 1e6], max_iter=5)
+    assert path.converged.tolist() == [False, True]
+
+
+def test_constant_targets(way):
+    phi, y, _ = make()
+    path = ridge_path(phi, np.full(len(y), 7.0), [0.1])
+    assert not path.dual.any()
+    assert path.intercept.tolist() == [[7.0]]
+
+
+@pytest.mark.parametrize("alphas", [[], [0.0], [-1.0], [np.nan], [np.inf]])
+def test_refused_alphas(alphas):
+    phi, y, _ = make()
+    with pytest.raises(ValueError, match="alpha must be positive and finite"):
+        ridge_path(phi, y, alphas)
