@@ -95,6 +95,16 @@ def named_forest(
     return RandomForestRegressor(max_features=1 / 3, **common)
 
 
+def check_forest(forest: Any) -> None:
+    """Refuse what is neither a name nor a forest nor an estimator."""
+    known = isinstance(forest, str | Forest)
+    if not known and (isinstance(forest, type) or not hasattr(forest, "fit")):
+        raise TypeError(
+            "forest must be a name, an ensemble to be fitted, a kpp Forest, a FrozenEstimator "
+            f"or a list of (name, forest); got {forest!r}."
+        )
+
+
 def is_grown(forest: Any) -> bool:
     """Whether a forest is used as it is, and not grown on the rows of the fit."""
     return isinstance(forest, Forest | FrozenEstimator)
@@ -128,11 +138,6 @@ def grow_forest(
     """
     if is_grown(estimator):
         return Forest.from_model(estimator)
-    if not hasattr(estimator, "fit") or isinstance(estimator, type):
-        raise TypeError(
-            "forest must be a name, an ensemble to be fitted, a kpp Forest, a FrozenEstimator "
-            f"or a list of (name, forest); got {estimator!r}."
-        )
     if y is None and not isinstance(estimator, UNSUPERVISED):
         raise ValueError(
             f"{type(estimator).__name__} is grown on a target, and y is None: give y, or use "

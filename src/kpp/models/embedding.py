@@ -6,26 +6,27 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, is_classifier
-from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from kpp._checks import check_choice, check_sample_weight
+from kpp._checks import check_sample_weight
 from kpp._typing import AnyArray, IntArray
 from kpp.forest.arrays import Forest
-from kpp.forest.grow import TAKES_FRAMES, UNSUPERVISED, grow_forest, is_grown, named_forest
 from kpp.geometry.composed import BlockMap
-from kpp.geometry.maps import NORMALIZATIONS, MapBlock, PathMap
-from kpp.geometry.weights import (
-    leaf_indicator_weights,
-    needs_statistics,
-    path_weights,
-    weighting_statistics,
+from kpp.geometry.maps import MapBlock, PathMap
+from kpp.models.building import (
+    check_map_parameters,
+    check_new_rows,
+    check_rows,
+    check_target,
+    forest_specs,
+    grow,
+    is_classification,
+    leaf_ids_of,
+    takes_nan,
+    weigh,
 )
-
-COORDINATES = ("path", "leaf")
-MOST_INTEGER_LABELS = 50
 
 
 class KPPEmbedding(TransformerMixin, BaseEstimator):
@@ -161,23 +162,26 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
             raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> KPPEmbedding:
-        check_choice("coordinates", self.coordinates, COORDINATES)
-        check_choice("normalize", self.normalize, NORMALIZATIONS)
-        if self.coordinates == "leaf" and self.leaf_weight is not None:
-            raise ValueError("leaf_weight belongs to coordinates='path'; leaves count alike here.")
-        several = isinstance(self.forest, list)
-        specs = self.forest if several else [("forest", self.forest)]
-        _check_blocks(specs)
-        X, y, sample_weight = self._check_fit_input(specs, X, y, sample_weight)
+        check_map_parameters(self)
+        several, specs = isinstance(self.forest, list), forest_specs(self.forest)
+        X = check_rows(self, specs, X)
+        y = None if y is None else check_target(y, len(X))
+        if sample_weight is not None:
+            sample_weight = check_sample_weight(sample_weight, len(X))
         seeds = [self.random_state]
         if several:
             random = check_random_state(self.random_state)
             seeds = [int(random.randint(np.iinfo(np.int32).max)) for _ in specs]
         forests, blocks = [], []
         for (name, spec), seed in zip(specs, seeds, strict=True):
-            forest = self._grow(spec, X, y, sample_weight, seed)
+            classification = None if y is None else is_classification(spec, y)
+            forest = grow(
+                self, spec, X, y, sample_weight, classification=classification, random_state=seed
+            )
             forests.append((name, forest))
-            blocks.append((name, self._embed(spec, forest, X, y, sample_weight)))
+            weights = weigh(self, spec, forest, X, y, sample_weight, classification=classification)
+            embedding = PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
+            blocks.append((name, embedding))
         self.task_ = _task_name(specs[0][1], forests[0][1], y)
         self.forest_ = forests if several else forests[0][1]
         self.map_ = BlockMap(blocks) if several else blocks[0][1]
@@ -211,9 +215,7 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
             Node ids of `forest_`; of several forests one after the other, each with its own
             ids.
         """
-        at_rows = self._map_at(X)
-        blocks = [b for _, b in at_rows.blocks] if isinstance(at_rows, BlockMap) else [at_rows]
-        return np.concatenate([b.leaf_ids for b in blocks if isinstance(b, PathMap)]).T
+        return leaf_ids_of(self._map_at(X)).T
 
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
         """Name the coordinates.
@@ -233,164 +235,17 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
 
     def _map_at(self, X: Any) -> MapBlock:
         check_is_fitted(self, "map_")
-        # Shape and names are checked here, values by the forests: each knows what it accepts.
-        if hasattr(X, "columns"):
-            validate_data(self, X, reset=False, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=False, dtype=None, ensure_all_finite=False)
-        return self.map_.on(X)
-
-    def _check_fit_input(self, specs: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-        if all(_takes_frames(spec) for _, spec in specs):
-            # Such a forest prepares its columns itself: categories, infinities, strings.
-            if hasattr(X, "columns"):
-                validate_data(self, X, skip_check_array=True)
-            else:
-                X = validate_data(self, X, dtype=None, ensure_all_finite=False)
-        else:
-            X = self._check_numbers(X)
-        n_rows = len(X)
-        if n_rows < 2 and not all(is_grown(spec) for _, spec in specs):
-            raise ValueError(f"Found {n_rows} sample(s), and a forest needs at least 2 to grow.")
-        if y is not None:
-            y = _check_target(y)
-            if len(y) != n_rows:
-                raise ValueError(f"X has {n_rows} rows, but y has {len(y)}.")
-        if sample_weight is not None:
-            sample_weight = check_sample_weight(sample_weight, n_rows)
-        return X, y, sample_weight
-
-    def _check_numbers(self, X: Any) -> AnyArray:
-        try:
-            return validate_data(
-                self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
-            )
-        except ValueError as error:
-            if "could not convert string" not in str(error):
-                raise
-            raise ValueError(
-                f"{error}. This forest takes numbers only: encode such columns, or use "
-                "forest='boosted', which takes the categorical columns of a data frame."
-            ) from error
-
-    def _grow(self, spec: Any, X: Any, y: Any, sample_weight: Any, seed: Any) -> Forest:
-        if isinstance(spec, str):
-            spec = named_forest(
-                spec,
-                classification=None if y is None else looks_like_classes(y),
-                n_rows=len(X),
-                n_estimators=self.n_estimators,
-                n_jobs=self.n_jobs,
-                random_state=seed,
-            )
-        names = getattr(self, "feature_names_in_", None)
-        forest = grow_forest(spec, X, y, sample_weight, random_state=seed, feature_names=names)
-        if forest.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {self.n_features_in_} features, but the given forest is expecting "
-                f"{forest.n_features} features as input."
-            )
-        return forest
-
-    def _embed(self, spec: Any, forest: Forest, X: Any, y: Any, sample_weight: Any) -> PathMap:
-        if self.coordinates == "leaf":
-            weights = leaf_indicator_weights(forest)
-        else:
-            node_weight, statistics = self.node_weight, forest.statistics
-            if y is not None and needs_statistics(node_weight, self.leaf_weight):
-                statistics = weighting_statistics(
-                    forest,
-                    X,
-                    y,
-                    sample_weight,
-                    classification=_is_classification(spec, y),
-                    n_jobs=self.n_jobs,
-                )
-            elif y is None and not is_grown(spec) and _is_named(node_weight, "gain"):
-                node_weight = "uniform"  # trees grown without a target
-            weights = path_weights(forest, node_weight, self.leaf_weight, statistics=statistics)
-        return PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
+        return self.map_.on(check_new_rows(self, X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        specs = self.forest if isinstance(self.forest, list) else [("forest", self.forest)]
-        tags.input_tags.allow_nan = all(_allows_nan(spec) for _, spec in specs)
+        tags.input_tags.allow_nan = takes_nan(self.forest)
         return tags
-
-
-def looks_like_classes(y: AnyArray) -> bool:
-    """Whether a target is labels rather than numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kpp.models.embedding import looks_like_classes
-    >>> looks_like_classes(np.array(["a", "b"])), looks_like_classes(np.arange(100))
-    (True, False)
-    """
-    if np.issubdtype(y.dtype, np.number):
-        most = MOST_INTEGER_LABELS if np.issubdtype(y.dtype, np.integer) else 2
-        return y.ndim == 1 and len(np.unique(y)) <= most
-    check_classification_targets(y)
-    return True
-
-
-def _check_target(y: Any) -> AnyArray:
-    """The target as an array, its numbers as numbers: also where a data frame holds objects."""
-    values = np.asarray(y)
-    if values.dtype == object:
-        numbers = np.array(values.tolist())
-        if numbers.dtype.kind in "biuf":
-            values = numbers
-    values = check_array(values, ensure_2d=False, dtype=None, input_name="y")
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-
-
-def _is_named(weight: Any, name: str) -> bool:
-    return isinstance(weight, str) and weight == name
-
-
-def _check_blocks(specs: Any) -> None:
-    pairs = all(isinstance(s, tuple) and len(s) == 2 and isinstance(s[0], str) for s in specs)
-    if not specs or not pairs:
-        raise ValueError(f"A list of forests must hold (name, forest) pairs; got {specs!r}.")
-
-
-def _is_classification(spec: Any, y: AnyArray) -> bool:
-    """The task of one forest: its own where it has one, otherwise y's."""
-    if isinstance(spec, Forest):
-        own = spec.statistics
-        return looks_like_classes(y) if own is None else own.class_share is not None
-    if isinstance(spec, str) or isinstance(_inner(spec), UNSUPERVISED):
-        return looks_like_classes(y)
-    return bool(is_classifier(_inner(spec)))
 
 
 def _task_name(spec: Any, forest: Forest, y: Any) -> str:
     if y is not None:
-        return "classification" if _is_classification(spec, y) else "regression"
+        return "classification" if is_classification(spec, y) else "regression"
     if forest.statistics is None:
         return "unsupervised"
     return "regression" if forest.statistics.class_share is None else "classification"
-
-
-def _inner(spec: Any) -> Any:
-    return spec.estimator if is_grown(spec) and not isinstance(spec, Forest) else spec
-
-
-def _takes_frames(spec: Any) -> bool:
-    """Whether a forest reads the columns of a data frame itself, categories included."""
-    if isinstance(spec, Forest):
-        return bool(spec.categories)
-    return spec == "boosted" if isinstance(spec, str) else isinstance(_inner(spec), TAKES_FRAMES)
-
-
-def _allows_nan(spec: Any) -> bool:
-    if isinstance(spec, Forest):
-        return spec.allows_nan
-    if isinstance(spec, str):
-        return True
-    try:
-        return bool(get_tags(_inner(spec)).input_tags.allow_nan)
-    except Exception:  # not an estimator: fit says so
-        return False

@@ -1,0 +1,223 @@
+"""From the parameters and data of an estimator to forests and weights; shared by all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils import get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, validate_data
+
+from kpp._checks import check_choice
+from kpp._typing import AnyArray, IntArray
+from kpp.forest.arrays import Forest
+from kpp.forest.grow import (
+    TAKES_FRAMES,
+    UNSUPERVISED,
+    check_forest,
+    grow_forest,
+    is_grown,
+    named_forest,
+)
+from kpp.geometry.composed import BlockMap
+from kpp.geometry.maps import NORMALIZATIONS, MapBlock, PathMap
+from kpp.geometry.weights import (
+    PathWeights,
+    leaf_indicator_weights,
+    needs_statistics,
+    path_weights,
+    weighting_statistics,
+)
+
+COORDINATES = ("path", "leaf")
+MOST_INTEGER_LABELS = 50
+
+
+def check_map_parameters(estimator: Any) -> None:
+    """Check the parameters that every estimator's map has."""
+    check_choice("coordinates", estimator.coordinates, COORDINATES)
+    check_choice("normalize", estimator.normalize, NORMALIZATIONS)
+    if estimator.coordinates == "leaf" and estimator.leaf_weight is not None:
+        raise ValueError("leaf_weight belongs to coordinates='path'; leaves count alike here.")
+
+
+def forest_specs(forest: Any) -> list[tuple[str, Any]]:
+    """The parameter `forest` as a list of named forests."""
+    specs = forest if isinstance(forest, list) else [("forest", forest)]
+    pairs = all(isinstance(s, tuple) and len(s) == 2 and isinstance(s[0], str) for s in specs)
+    if not specs or not pairs:
+        raise ValueError(f"A list of forests must hold (name, forest) pairs; got {forest!r}.")
+    for _, spec in specs:
+        check_forest(spec)
+    return specs
+
+
+def check_rows(estimator: Any, specs: list[tuple[str, Any]], X: Any) -> Any:
+    """Check X for a fit, and remember its columns on the estimator."""
+    if all(_takes_frames(spec) for _, spec in specs):
+        # Such a forest prepares its columns itself: categories, infinities, strings.
+        if hasattr(X, "columns"):
+            validate_data(estimator, X, skip_check_array=True)
+        else:
+            X = validate_data(estimator, X, dtype=None, ensure_all_finite=False)
+    else:
+        X = _check_numbers(estimator, X)
+    if len(X) < 2 and not all(is_grown(spec) for _, spec in specs):
+        raise ValueError(f"Found {len(X)} sample(s), and a forest needs at least 2 to grow.")
+    return X
+
+
+def check_new_rows(estimator: Any, X: Any) -> Any:
+    """Check shape and names; values are checked by the forests, which know what they accept."""
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        return X
+    return validate_data(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
+
+
+def _check_numbers(estimator: Any, X: Any) -> AnyArray:
+    try:
+        return validate_data(
+            estimator, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
+        )
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        raise ValueError(
+            f"{error}. This forest takes numbers only: encode such columns, or use "
+            "forest='boosted', which takes the categorical columns of a data frame."
+        ) from error
+
+
+def check_target(y: Any, n_rows: int) -> AnyArray:
+    """The target as an array, its numbers as numbers: also where a data frame holds objects."""
+    values = np.asarray(y)
+    if values.dtype == object:
+        numbers = np.array(values.tolist())
+        if numbers.dtype.kind in "biuf":
+            values = numbers
+    values = check_array(values, ensure_2d=False, dtype=None, input_name="y")
+    if len(values) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, but y has {len(values)}.")
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def grow(
+    estimator: Any,
+    spec: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    classification: bool | None,
+    random_state: Any,
+) -> Forest:
+    """Grow, or take, one forest of an estimator."""
+    if isinstance(spec, str):
+        spec = named_forest(
+            spec,
+            classification=classification,
+            n_rows=len(X),
+            n_estimators=estimator.n_estimators,
+            n_jobs=estimator.n_jobs,
+            random_state=random_state,
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    forest = grow_forest(spec, X, y, sample_weight, random_state=random_state, feature_names=names)
+    if forest.n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {estimator.n_features_in_} features, but the given forest is expecting "
+            f"{forest.n_features} features as input."
+        )
+    return forest
+
+
+def weigh(
+    estimator: Any,
+    spec: Any,
+    forest: Forest,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    *,
+    classification: bool | None,
+) -> PathWeights:
+    """Compute the weights of one forest of an estimator."""
+    if estimator.coordinates == "leaf":
+        return leaf_indicator_weights(forest)
+    node_weight, leaf_weight = estimator.node_weight, estimator.leaf_weight
+    statistics = forest.statistics
+    if classification is not None and needs_statistics(node_weight, leaf_weight):
+        statistics = weighting_statistics(
+            forest, X, y, sample_weight, classification=classification, n_jobs=estimator.n_jobs
+        )
+    elif classification is None and not is_grown(spec) and _is_named(node_weight, "gain"):
+        node_weight = "uniform"  # trees grown without a target
+    return path_weights(forest, node_weight, leaf_weight, statistics=statistics)
+
+
+def leaf_ids_of(at_rows: MapBlock) -> IntArray:
+    """Leaf ids of all forests of a map, shape (n_trees, n_rows), each with its own ids."""
+    blocks = [b for _, b in at_rows.blocks] if isinstance(at_rows, BlockMap) else [at_rows]
+    return np.concatenate([b.leaf_ids for b in blocks if isinstance(b, PathMap)])
+
+
+def is_classification(spec: Any, y: AnyArray) -> bool:
+    """The task of one forest: its own where it has one, otherwise y's."""
+    if isinstance(spec, Forest):
+        own = spec.statistics
+        return looks_like_classes(y) if own is None else own.class_share is not None
+    if isinstance(spec, str) or isinstance(_inner(spec), UNSUPERVISED):
+        return looks_like_classes(y)
+    return bool(is_classifier(_inner(spec)))
+
+
+def looks_like_classes(y: AnyArray) -> bool:
+    """Whether a target is labels rather than numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.models.building import looks_like_classes
+    >>> looks_like_classes(np.array(["a", "b"])), looks_like_classes(np.arange(100))
+    (True, False)
+    """
+    if np.issubdtype(y.dtype, np.number):
+        most = MOST_INTEGER_LABELS if np.issubdtype(y.dtype, np.integer) else 2
+        return y.ndim == 1 and len(np.unique(y)) <= most
+    check_classification_targets(y)
+    return True
+
+
+def takes_nan(forest: Any) -> bool:
+    """Whether every forest of an estimator takes missing values; for its tags."""
+    specs = forest if isinstance(forest, list) else [("forest", forest)]
+    return all(_takes_nan(spec) for _, spec in specs)
+
+
+def _takes_nan(spec: Any) -> bool:
+    if isinstance(spec, Forest):
+        return spec.allows_nan
+    if isinstance(spec, str):
+        return True
+    try:
+        return bool(get_tags(_inner(spec)).input_tags.allow_nan)
+    except Exception:  # not an estimator: fit says so
+        return False
+
+
+def _takes_frames(spec: Any) -> bool:
+    """Whether a forest reads the columns of a data frame itself, categories included."""
+    if isinstance(spec, Forest):
+        return bool(spec.categories)
+    return spec == "boosted" if isinstance(spec, str) else isinstance(_inner(spec), TAKES_FRAMES)
+
+
+def _inner(spec: Any) -> Any:
+    return spec.estimator if is_grown(spec) and not isinstance(spec, Forest) else spec
+
+
+def _is_named(weight: Any, name: str) -> bool:
+    return isinstance(weight, str) and weight == name
