@@ -233,3 +233,48 @@ def test_repr_is_short():
     assert repr(Forest.from_model(model)) == (
         "Forest(n_trees=4, n_nodes=12, n_features=3, source='RandomForestClassifier')"
     )
+
+
+def test_forests_joined():
+    X = random_rows(0)
+    parts = [random_forest(seed, n_trees=n) for seed, n in ((0, 3), (1, 1), (2, 4))]
+    joined = Forest.concatenate(parts)
+    assert joined.n_trees == 8
+    starts = np.cumsum([0, *(part.n_nodes for part in parts)])
+    expected = np.hstack([p.apply(X) + start for p, start in zip(parts, starts[:-1], strict=True)])
+    assert np.array_equal(joined.apply(X), expected)
+    with pytest.raises(ValueError, match="same columns alike"):
+        Forest.concatenate([parts[0], random_forest(0, n_features=2)])
+
+
+def test_statistics_joined_over_different_classes():
+    X = random_rows(0)
+    labels = np.array(["b", "c", "a"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    parts = []
+    for rows in (labels != "a", labels != "c"):
+        model = RandomForestClassifier(2, random_state=0).fit(X[rows], labels[rows])
+        parts.append(Forest.from_model(model))
+    joined = Forest.concatenate(parts).statistics
+    assert joined.classes.tolist() == ["a", "b", "c"]
+    split = parts[0].n_nodes
+    assert np.array_equal(joined.class_share[:split, 1:], parts[0].statistics.class_share)
+    assert np.array_equal(joined.class_share[split:, :2], parts[1].statistics.class_share)
+    assert not joined.class_share[:split, 0].any()
+
+
+def test_categories_joined():
+    # Each forest keeps its own treatment of the categories that only the other knows.
+    rng = np.random.default_rng(0)
+    names = np.array(list("abcdefghij"), dtype=object)
+    X = np.column_stack([names[rng.integers(0, 10, 800)], rng.normal(size=800)]).astype(object)
+    X[::9, 0] = np.nan
+    y = np.array([0.0 if v != v else ord(v) % 4 for v in X[:, 0]]) + X[:, 1].astype(float)
+    parts = []
+    for unseen in ("abc", "ghij"):
+        rows = ~np.isin(X[:, 0].astype(str), list(unseen))
+        model = HistGradientBoostingRegressor(max_iter=8, categorical_features=[0])
+        parts.append(Forest.from_model(model.fit(X[rows], y[rows])))
+    joined = Forest.concatenate(parts)
+    expected = np.hstack([parts[0].apply(X), parts[1].apply(X) + parts[0].n_nodes])
+    assert np.array_equal(joined.apply(X), expected)
+    assert sorted(joined.categories[0]) == list("abcdefghij")

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
 from kpp.forest.layout import (
     ARRAY_TYPES,
+    CATEGORICAL,
+    MAX_NODES,
     NODE_ARRAYS,
     Tree,
     check_layout,
     lay_out,
     own_read_only,
+    pack_categories,
 )
-
-if TYPE_CHECKING:
-    from kpp.forest.statistics import NodeStatistics
+from kpp.forest.statistics import NodeStatistics
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -246,6 +247,94 @@ class Forest:
         statistics = None if self.statistics is None else self.statistics.take(nodes)
         return replace(self, tree_offsets=offsets, statistics=statistics, **changed)
 
+    def with_categories(self, categories: dict[int, AnyArray]) -> Forest:
+        """Return the same forest for other numbers of its categories, and for more of them.
+
+        A category that the forest does not know goes where a missing value goes, as before.
+
+        Parameters
+        ----------
+        categories : dict of int to array
+            Column -> categories in the order of their codes; all that the forest knows.
+
+        Returns
+        -------
+        forest : Forest
+        """
+        same = categories.keys() == self.categories.keys() and all(
+            categories[j].tolist() == self.categories[j].tolist() for j in categories
+        )
+        if same:
+            return self
+        left_of: dict[int, AnyArray] = {}
+        for v in np.flatnonzero(self.split_kind == CATEGORICAL):
+            column = int(self.feature[v])
+            words = self.category_bits[self.category_offsets[v] : self.category_offsets[v + 1]]
+            bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+            goes_left = {
+                value: code < len(bits) and bool(bits[code])
+                for code, value in enumerate(self.categories[column].tolist())
+            }
+            left_of[int(v)] = np.flatnonzero(
+                [goes_left.get(c, self.missing_left[v]) for c in categories[column].tolist()]
+            )
+        offsets, bits = pack_categories(left_of, self.n_nodes)
+        return replace(self, categories=categories, category_offsets=offsets, category_bits=bits)
+
+    @classmethod
+    def concatenate(cls, forests: Sequence[Forest]) -> Forest:
+        """Put the trees of several forests of the same columns into one.
+
+        Parameters
+        ----------
+        forests : sequence of Forest
+            At least one; equal in columns and comparison dtype. Where they know different
+            categories, each keeps its treatment of those that it does not know.
+
+        Returns
+        -------
+        forest : Forest
+            Its statistics are those of the parts, where every part has some.
+        """
+        first = forests[0]
+        for other in forests[1:]:
+            if other.n_features != first.n_features or other.dtype != first.dtype:
+                raise ValueError("Forests can be joined when they read the same columns alike.")
+        categories = _all_categories(forests)
+        forests = [forest.with_categories(categories) for forest in forests]
+        changed: dict[str, Any] = {
+            name: np.concatenate([getattr(forest, name) for forest in forests])
+            for name in NODE_ARRAYS
+        }
+        sizes = [forest.n_nodes for forest in forests]
+        if sum(sizes) > MAX_NODES:
+            raise ValueError(f"{sum(sizes)} nodes are more than 32-bit ids can number.")
+        shift = np.repeat(np.cumsum(sizes) - sizes, sizes).astype(np.int32)
+        for name in ("parent", "left"):
+            changed[name] += np.where(changed[name] < 0, 0, shift)
+        tree_sizes = np.concatenate([np.diff(forest.tree_offsets) for forest in forests])
+        changed["tree_offsets"] = np.concatenate([[0], np.cumsum(tree_sizes)])
+        if any(len(forest.category_offsets) for forest in forests):
+            words = [
+                np.diff(forest.category_offsets)
+                if len(forest.category_offsets)
+                else np.zeros(forest.n_nodes, dtype=np.int64)
+                for forest in forests
+            ]
+            changed["category_offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(words))])
+            changed["category_bits"] = np.concatenate([f.category_bits for f in forests])
+        statistics = [forest.statistics for forest in forests if forest.statistics is not None]
+        joined = None
+        if len(statistics) == len(forests):
+            joined = NodeStatistics.concatenate(statistics)
+        return replace(
+            first,
+            categories=categories,
+            statistics=joined,
+            allows_nan=all(forest.allows_nan for forest in forests),
+            **changed,
+        )
+
     @property
     def n_trees(self) -> int:
         """Number K of trees."""
@@ -303,6 +392,22 @@ class Forest:
         # Through the constructor, which checks the arrays and makes them read-only again.
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         return _rebuild, (state,)
+
+
+def _all_categories(forests: Sequence[Forest]) -> dict[int, AnyArray]:
+    """The categories of each column that any of the forests knows, in order of appearance."""
+    known: dict[int, dict[Any, None]] = {}
+    for forest in forests:
+        for column, values in forest.categories.items():
+            known.setdefault(column, {}).update(dict.fromkeys(values.tolist()))
+    return {column: _object_array(values) for column, values in known.items()}
+
+
+def _object_array(values: Iterable[Any]) -> AnyArray:
+    listed = list(values)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
 
 
 def _rebuild(state: dict[str, Any]) -> Forest:

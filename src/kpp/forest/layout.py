@@ -93,10 +93,14 @@ def lay_out(trees: Sequence[Tree]) -> tuple[dict[str, Any], AnyArray]:
         _lay_out_one(tree, base, {name: a[nodes] for name, a in arrays.items()}, order[nodes])
         order[nodes] += base
     arrays["tree_offsets"] = tree_offsets
-    splits = [tree.left_categories for tree in trees]
-    arrays["category_offsets"], arrays["category_bits"] = _category_pool(
-        splits, tree_offsets, order
-    )
+    new_id = np.empty(n_nodes, dtype=np.int64)
+    new_id[order] = np.arange(n_nodes)
+    left_of = {
+        int(new_id[base + node]): np.asarray(codes)
+        for tree, base in zip(trees, tree_offsets, strict=False)
+        for node, codes in tree.left_categories.items()
+    }
+    arrays["category_offsets"], arrays["category_bits"] = pack_categories(left_of, n_nodes)
     for array in arrays.values():
         array.flags.writeable = False
     return arrays, order
@@ -147,29 +151,20 @@ def _lay_out_one(tree: Tree, base: int, into: dict[str, AnyArray], order: AnyArr
         into["threshold"][categorical] = np.nan
 
 
-def _category_pool(
-    left_categories: Sequence[dict[int, ArrayLike]],
-    tree_offsets: AnyArray,
-    order: AnyArray,
-) -> tuple[AnyArray, AnyArray]:
+def pack_categories(left_of: dict[int, AnyArray], n_nodes: int) -> tuple[AnyArray, AnyArray]:
     """Pack the sets of categories that go left into words of 32 bits, in node order."""
-    if not any(left_categories):
+    if not left_of:
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint32)
-    new_id = np.empty(len(order), dtype=np.int64)
-    new_id[order] = np.arange(len(order))
-    words_of: dict[int, AnyArray] = {}
-    for splits, base in zip(left_categories, tree_offsets, strict=False):
-        for node, goes_left in splits.items():
-            codes = np.asarray(goes_left, dtype=np.int64)
-            if (codes < 0).any():
-                raise ValueError(f"Category codes must not be negative; got {codes.min()}.")
-            words = np.zeros(1 + (codes.max() >> 5 if len(codes) else 0), dtype=np.uint32)
-            np.bitwise_or.at(words, codes >> 5, np.uint32(1) << (codes & 31).astype(np.uint32))
-            words_of[int(new_id[base + node])] = words
-    n_words = np.zeros(len(order) + 1, dtype=np.int64)
-    for node, words in words_of.items():
+    n_words, pool = np.zeros(n_nodes + 1, dtype=np.int64), []
+    for node in sorted(left_of):
+        codes = np.asarray(left_of[node], dtype=np.int64)
+        if (codes < 0).any():
+            raise ValueError(f"Category codes must not be negative; got {codes.min()}.")
+        words = np.zeros(1 + (codes.max() >> 5 if len(codes) else 0), dtype=np.uint32)
+        np.bitwise_or.at(words, codes >> 5, np.uint32(1) << (codes & 31).astype(np.uint32))
         n_words[node + 1] = len(words)
-    return np.cumsum(n_words), np.concatenate([words_of[node] for node in sorted(words_of)])
+        pool.append(words)
+    return np.cumsum(n_words), np.concatenate(pool)
 
 
 def check_layout(forest: Forest) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,33 @@ class NodeStatistics:
         per_node = ("count", "mean", "variance", "class_share")
         return replace(
             self, **{k: v[order] for k in per_node if (v := getattr(self, k)) is not None}
+        )
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[NodeStatistics]) -> NodeStatistics:
+        """Put the statistics of several forests one after the other.
+
+        A part that did not see a class has share 0 of it.
+        """
+        count = np.concatenate([part.count for part in parts])
+        grown_on_impurity = all(part.grown_on_impurity for part in parts)
+        if parts[0].class_share is None:
+            return cls(
+                count=count,
+                mean=np.concatenate([part.mean for part in parts]),
+                variance=np.concatenate([part.variance for part in parts]),
+                grown_on_impurity=grown_on_impurity,
+            )
+        classes = np.unique(np.concatenate([part.classes for part in parts]))
+        share = np.zeros((len(count), len(classes)))
+        first = 0
+        for part in parts:
+            assert part.class_share is not None and part.classes is not None
+            last = first + len(part.count)
+            share[first:last, np.searchsorted(classes, part.classes)] = part.class_share
+            first = last
+        return cls(
+            count=count, class_share=share, classes=classes, grown_on_impurity=grown_on_impurity
         )
 
     def __post_init__(self) -> None:
