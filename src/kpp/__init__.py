@@ -2,8 +2,16 @@
 
 from kpp.forest import Forest
 from kpp.geometry import half_forest_discrepancy, kernel, path_distance
-from kpp.models import KPPEmbedding
+from kpp.models import KPPClassifier, KPPEmbedding, KPPRegressor
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["Forest", "KPPEmbedding", "half_forest_discrepancy", "kernel", "path_distance"]
+__all__ = [
+    "Forest",
+    "KPPClassifier",
+    "KPPEmbedding",
+    "KPPRegressor",
+    "half_forest_discrepancy",
+    "kernel",
+    "path_distance",
+]

@@ -119,7 +119,8 @@ class NodeStatistics:
         share = np.zeros((len(count), len(classes)))
         first = 0
         for part in parts:
-            assert part.class_share is not None and part.classes is not None
+            assert part.class_share is not None
+            assert part.classes is not None
             last = first + len(part.count)
             share[first:last, np.searchsorted(classes, part.classes)] = part.class_share
             first = last

@@ -195,11 +195,11 @@ class PathMap(MapBlock):
 
     def on(self, X: Any) -> PathMap:
         """Return the same embedding at the rows of X."""
-        return self._at(route(self.forest, X, n_jobs=self.n_jobs))
+        return self.at_leaves(route(self.forest, X, n_jobs=self.n_jobs))
 
     def rows(self, index: Any) -> PathMap:
         """Return the same embedding at some of its rows (a slice, mask or row numbers)."""
-        return self._at(np.ascontiguousarray(self.leaf_ids[:, index]))
+        return self.at_leaves(np.ascontiguousarray(self.leaf_ids[:, index]))
 
     def normalized(self, normalize: str) -> PathMap:
         """Return the same rows under another normalisation."""
@@ -237,8 +237,8 @@ class PathMap(MapBlock):
         leaf_ids = self.leaf_ids[index] + shift[:, None]
         return PathMap(forest, weights, leaf_ids, normalize=self.normalize, n_jobs=self.n_jobs)
 
-    def _at(self, leaf_ids: IntArray) -> PathMap:
-        """The same embedding at leaf ids that are known to be right."""
+    def at_leaves(self, leaf_ids: IntArray) -> PathMap:
+        """Return the same embedding at leaf ids that `route` gave; they are not checked."""
         other = copy(self)
         other.leaf_ids = leaf_ids
         other.shape = (leaf_ids.shape[1], self.shape[1])

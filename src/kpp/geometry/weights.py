@@ -49,6 +49,7 @@ def path_weights(
     leaf_weight: Any = None,
     *,
     statistics: NodeStatistics | None = None,
+    allow_no_mass: bool = False,
 ) -> PathWeights:
     r"""Compute edge weights and masses from node weights.
 
@@ -74,6 +75,8 @@ def path_weights(
         Weight of each leaf; an array must be 0 at splits.
     statistics : NodeStatistics, optional
         What the weights are computed from; the forest's own by default.
+    allow_no_mass : bool
+        Whether a forest without mass embeds every row as 0 instead of being an error.
 
     Returns
     -------
@@ -112,7 +115,9 @@ def path_weights(
         tree_mass = np.add.reduceat(node, forest.roots)
         forest_mass = float(tree_mass.sum())
     if forest_mass == 0:
-        raise ValueError(_no_mass(forest))
+        if not allow_no_mass:
+            raise ValueError(_no_mass(forest))
+        forest_mass = 1.0
     if not np.isfinite(forest_mass):
         raise ValueError("S_T is infinite: the node weights are too large to be added. Scale them.")
     return PathWeights(node=node, edge=edge, tree_mass=tree_mass, forest_mass=forest_mass)

@@ -1,5 +1,7 @@
 """scikit-learn estimators."""
 
+from kpp.models.classifier import KPPClassifier
 from kpp.models.embedding import KPPEmbedding
+from kpp.models.regressor import KPPRegressor
 
-__all__ = ["KPPEmbedding"]
+__all__ = ["KPPClassifier", "KPPEmbedding", "KPPRegressor"]

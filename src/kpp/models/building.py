@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils import get_tags
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
 
@@ -91,7 +91,7 @@ def _check_numbers(estimator: Any, X: Any) -> AnyArray:
         ) from error
 
 
-def check_target(y: Any, n_rows: int) -> AnyArray:
+def check_target(y: Any, n_rows: int, *, one_column: bool = True) -> AnyArray:
     """The target as an array, its numbers as numbers: also where a data frame holds objects."""
     values = np.asarray(y)
     if values.dtype == object:
@@ -101,7 +101,22 @@ def check_target(y: Any, n_rows: int) -> AnyArray:
     values = check_array(values, ensure_2d=False, dtype=None, input_name="y")
     if len(values) != n_rows:
         raise ValueError(f"X has {n_rows} rows, but y has {len(values)}.")
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if one_column and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    return values
+
+
+def take_rows(X: Any, rows: AnyArray) -> Any:
+    """Some rows of an array, a pandas or a polars data frame."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def seeds_for(random_state: Any, n_forests: int) -> list[Any]:
+    """One forest gets the seed as it is; several get seeds drawn from it."""
+    if n_forests == 1:
+        return [random_state]
+    random = check_random_state(random_state)
+    return [int(random.randint(np.iinfo(np.int32).max)) for _ in range(n_forests)]
 
 
 def grow(
@@ -143,6 +158,7 @@ def weigh(
     sample_weight: Any,
     *,
     classification: bool | None,
+    allow_no_mass: bool = False,
 ) -> PathWeights:
     """Compute the weights of one forest of an estimator."""
     if estimator.coordinates == "leaf":
@@ -155,7 +171,9 @@ def weigh(
         )
     elif classification is None and not is_grown(spec) and _is_named(node_weight, "gain"):
         node_weight = "uniform"  # trees grown without a target
-    return path_weights(forest, node_weight, leaf_weight, statistics=statistics)
+    return path_weights(
+        forest, node_weight, leaf_weight, statistics=statistics, allow_no_mass=allow_no_mass
+    )
 
 
 def leaf_ids_of(at_rows: MapBlock) -> IntArray:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._checks import check_sample_weight
@@ -24,6 +22,7 @@ from kpp.models.building import (
     grow,
     is_classification,
     leaf_ids_of,
+    seeds_for,
     takes_nan,
     weigh,
 )
@@ -168,10 +167,7 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
         y = None if y is None else check_target(y, len(X))
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, len(X))
-        seeds = [self.random_state]
-        if several:
-            random = check_random_state(self.random_state)
-            seeds = [int(random.randint(np.iinfo(np.int32).max)) for _ in specs]
+        seeds = seeds_for(self.random_state, len(specs))
         forests, blocks = [], []
         for (name, spec), seed in zip(specs, seeds, strict=True):
             classification = None if y is None else is_classification(spec, y)

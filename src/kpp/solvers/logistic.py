@@ -83,8 +83,8 @@ def logistic_path(
     fit_intercept : bool
         Whether b is fitted, unpenalised; otherwise it is 0.
     tol : float
-        An alpha is done when the norm of the gradient is at most `tol` times that of the
-        model without features.
+        An alpha is done when the norm of the gradient is at most `tol` times the root mean
+        square of the rows' norms, which no gradient at w = 0 exceeds.
     max_iter : int
         Most products with the Gram for one alpha, per score.
 
@@ -127,15 +127,16 @@ def logistic_path(
     intercept = np.zeros((len(alphas), n_scores))
     n_iter = np.zeros(len(alphas), dtype=int)
     converged = np.zeros(len(alphas), dtype=bool)
-    v, b, scale = problem.null_model()
+    v, b = problem.null_model()
+    scale = float(np.sqrt(weight @ block.row_norms(squared=True) / weight.sum())) or 1.0
     for k in np.argsort(-alphas, kind="stable"):
         v, b, n_iter[k], converged[k] = _newton(problem, alphas[k], v, b, tol * scale, max_iter)
         dual[k], intercept[k] = v, b
     if not converged.all():
         warnings.warn(
             f"Logistic regression did not converge for alpha = {alphas[~converged].max():.3g}: "
-            f"the gradient is above tol={tol:.1g} of the null model's after max_iter={max_iter} "
-            "products. Raise alpha or max_iter, or loosen tol.",
+            f"the gradient is above tol={tol:.1g} of its scale after max_iter={max_iter} products. "
+            "Raise alpha or max_iter, or loosen tol.",
             ConvergenceWarning,
             stacklevel=2,
         )
@@ -189,8 +190,8 @@ class _Problem:
     share: FloatArray
     fit_intercept: bool
 
-    def null_model(self) -> tuple[FloatArray, FloatArray, float]:
-        """Start: v = 0, the best intercept, and the norm of the gradient there."""
+    def null_model(self) -> tuple[FloatArray, FloatArray]:
+        """Start: v = 0 and the best intercept."""
         v, b = np.zeros((len(self.share), self.loss.n_scores)), np.zeros(self.loss.n_scores)
         if self.fit_intercept:
             for _ in range(50):  # Newton in at most a few numbers
@@ -207,8 +208,9 @@ class _Problem:
                 b = b - step
                 if np.abs(step).max() < 1e-12:
                     break
-        e = self.share * self.loss.gradient(np.broadcast_to(b, v.shape))
-        return v, b, float(np.sqrt(max(float(np.vdot(e, self.product(e))), 0.0)))
+            if len(b) > 1:
+                b = b - b.mean()  # the softmax does not see a common shift
+        return v, b
 
 
 def _gram_product(block: MapBlock) -> Product:
@@ -257,8 +259,9 @@ def _newton(
             new_score = score + length * (gram_step + step_b)
             penalty = quadratic + 2 * length * cross + length**2 * square
             new_value = (share * loss.values(new_score)).sum() + alpha / 2 * penalty
-            # At the rounding level of the value a decrease cannot be seen any more.
-            allowed = 1e-4 * length * slope + 8 * np.finfo(float).eps * abs(value)
+            # A loss is a difference of scores: below their rounding no decrease can be seen.
+            rounding = 8 * np.finfo(float).eps * (abs(value) + np.abs(score).max())
+            allowed = 1e-4 * length * slope + rounding
             if new_value <= value + allowed or length < 1e-10:
                 break
             length /= 2

@@ -1,0 +1,533 @@
+"""What the regressor and the classifier share: forest, alpha, linear layer, prediction."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    RandomTreesEmbedding,
+)
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv, train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from kpp._checks import check_choice, check_sample_weight
+from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp.forest.arrays import Forest
+from kpp.forest.grow import UNSUPERVISED, is_grown, named_forest
+from kpp.forest.route import route
+from kpp.geometry.composed import BlockMap
+from kpp.geometry.maps import MapBlock, PathMap
+from kpp.models.building import (
+    check_map_parameters,
+    check_new_rows,
+    check_rows,
+    forest_specs,
+    grow,
+    leaf_ids_of,
+    seeds_for,
+    take_rows,
+    takes_nan,
+    weigh,
+)
+from kpp.models.predictor import LeafValues
+from kpp.models.selection import DEFAULT_TAUS, Fold, select
+
+REGIMES = ("shared", "honest", "cross-fit", "fixed")
+ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
+AVERAGING = (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    RandomTreesEmbedding,
+)
+REGIME_CODES = {"fixed": "PB-01", "honest": "PB-02", "cross-fit": "PB-03", "shared": "PB-04"}
+
+
+class KPPLinearModel(BaseEstimator, ABC):
+    """A linear layer on the embedding, fitted jointly over all trees."""
+
+    map_: MapBlock
+
+    def __init__(
+        self,
+        forest: Any = "extra-trees",
+        *,
+        n_estimators: int = 100,
+        node_weight: Any = "gain",
+        leaf_weight: Any = None,
+        coordinates: str = "path",
+        normalize: str = "forest",
+        regime: str = "shared",
+        alpha: Any = "auto",
+        alphas: Any = None,
+        alpha_selection: str = "fold-grown",
+        scoring: Any = None,
+        cv: Any = 5,
+        honest_fraction: float = 0.5,
+        center: str = "zero",
+        linear_terms: bool = False,
+        fit_intercept: bool = True,
+        tol: float = 1e-8,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.forest = forest
+        self.n_estimators = n_estimators
+        self.node_weight = node_weight
+        self.leaf_weight = leaf_weight
+        self.coordinates = coordinates
+        self.normalize = normalize
+        self.regime = regime
+        self.alpha = alpha
+        self.alphas = alphas
+        self.alpha_selection = alpha_selection
+        self.scoring = scoring
+        self.cv = cv
+        self.honest_fraction = honest_fraction
+        self.center = center
+        self.linear_terms = linear_terms
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # What a task adds.
+
+    @property
+    @abstractmethod
+    def _classification(self) -> bool: ...
+
+    @abstractmethod
+    def _encode(self, y: Any, n_rows: int) -> tuple[AnyArray, AnyArray]:
+        """Return the target as the forest sees it and as the solver does."""
+
+    @abstractmethod
+    def _solve(
+        self, block: MapBlock, target: AnyArray, alphas: FloatArray, weight: FloatArray
+    ) -> tuple[FloatArray, FloatArray, int]:
+        """Return dual (n_alphas, n_rows, n_scores), intercept and the number of products."""
+
+    @abstractmethod
+    def _unit(self, block: MapBlock, weight: FloatArray) -> float:
+        """Return the alpha that a relative alpha of 1 stands for."""
+
+    @abstractmethod
+    def _merit(self, target: AnyArray, scores: FloatArray, weight: FloatArray) -> float:
+        """Return the default figure of merit of scores, higher is better."""
+
+    @abstractmethod
+    def _out_of_fold(self, scores: FloatArray) -> Any:
+        """Return what `oof_prediction_` holds."""
+
+    # Fitting.
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Any:
+        """Grow the forest, choose alpha and fit the linear layer.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Target.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows: in the forest, the node weights, the linear layer and the
+            scores.
+        groups : array-like of shape (n_rows,), optional
+            For a `cv` that splits by groups.
+
+        Returns
+        -------
+        self : estimator
+        """
+        before = self.__dict__.copy()
+        try:
+            return self._fit(X, y, sample_weight, groups)
+        except BaseException:  # a failed or interrupted fit leaves the old one, whole
+            self.__dict__ = before
+            raise
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
+        self._check_parameters()
+        specs = forest_specs(self.forest)
+        self._check_specs(specs)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        X = check_rows(self, specs, X)
+        n_rows = len(X)
+        labels, target = self._encode(y, n_rows)
+        weight = self._weights(check_sample_weight(sample_weight, n_rows), labels)
+        # Forests are told of weights only where there are some: not all of them take any.
+        given = None if (weight == 1).all() else weight
+        partition, rows = self._split(n_rows)
+        seed = self.random_state
+        if self.alpha == "auto" and self._way() == "fold-grown":
+            embedding, folds = self._fold_grown(specs, X, labels, given, groups)
+        else:
+            embedding = self._plain_map(specs, X, labels, given, partition, seed).on(
+                take_rows(X, rows)
+            )
+            folds = []
+            if self.alpha == "auto":
+                folds = self._folds(specs, X, labels, given, groups, rows, embedding)
+        alpha, alphas, scores, oof = self._choose(embedding, folds, target[rows], weight[rows])
+        dual, intercept, n_iter = self._solve(
+            embedding, target[rows], np.array([alpha]), weight[rows]
+        )
+        coefficients = embedding.rmatmat(dual[0]).T
+        self._set_linear(coefficients, intercept[0])
+        self.map_ = embedding
+        several = isinstance(self.forest, list)
+        blocks = embedding.blocks if isinstance(embedding, BlockMap) else [("", embedding)]
+        forests = [(name, block.forest) for name, block in blocks if isinstance(block, PathMap)]
+        self.forest_ = forests if several else forests[0][1]
+        self.dual_coef_ = dual[0]
+        self.alpha_, self.alphas_, self.cv_scores_ = float(alpha), alphas, scores
+        self.oof_prediction_ = None if oof is None else self._out_of_fold(oof)
+        self.folds_ = [(rows[fold.train_rows], rows[fold.test_rows]) for fold in folds] or None
+        self.regime_ = self.regime
+        self.partition_rows_, self.fit_rows_ = partition, rows
+        self.n_iter_ = max(1, n_iter)
+        self._leaf_values = LeafValues.from_coefficients(embedding, coefficients, intercept[0])
+        return self
+
+    def _weights(self, sample_weight: FloatArray, labels: AnyArray) -> FloatArray:
+        return sample_weight
+
+    def _check_parameters(self) -> None:
+        check_map_parameters(self)
+        check_choice("regime", self.regime, REGIMES)
+        check_choice("alpha_selection", self.alpha_selection, ALPHA_SELECTIONS)
+        check_choice("center", self.center, ("zero", "partition"))
+        if self.regime == "cross-fit":
+            raise ValueError("regime='cross-fit' is reserved and not available yet.")
+        if self.center != "zero":
+            raise ValueError("center='partition' is reserved and not available yet.")
+        if self.linear_terms:
+            raise ValueError("linear_terms=True is reserved and not available yet.")
+        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+            valid = isinstance(self.alpha, int | float | np.number) and 0 < self.alpha < np.inf
+            if not valid:
+                raise ValueError(
+                    f"alpha must be 'auto' or a positive finite number; got {self.alpha!r}."
+                )
+        if not 0 < self.honest_fraction < 1:
+            raise ValueError(
+                "honest_fraction is the share of rows that the linear layer is fitted on, "
+                f"strictly between 0 and 1; got {self.honest_fraction!r}."
+            )
+
+    def _check_specs(self, specs: list[tuple[str, Any]]) -> None:
+        for _, spec in specs:
+            if self.regime == "fixed":
+                if not is_grown(spec):
+                    raise ValueError(
+                        "regime='fixed' takes a forest that was fitted on other data: a kpp "
+                        "Forest, or sklearn.frozen.FrozenEstimator(fitted_ensemble); got "
+                        f"{spec!r}."
+                    )
+            elif is_grown(spec):
+                raise ValueError(
+                    f"regime={self.regime!r} grows its forest; {spec!r} is already grown. Use "
+                    "regime='fixed' if it was fitted on other data."
+                )
+            elif isinstance(spec, (str, *UNSUPERVISED)):
+                continue
+            elif is_classifier(spec) != self._classification:
+                task = "classifier" if self._classification else "regressor"
+                raise TypeError(
+                    f"{type(self).__name__} needs a forest that is a {task}; got {spec!r}."
+                )
+
+    def _way(self) -> str:
+        """How alpha is chosen: only shared forests have seen the labels of the fit."""
+        return self.alpha_selection if self.regime == "shared" else "frozen"
+
+    def _split(self, n_rows: int) -> tuple[AnyArray | None, AnyArray]:
+        """Partition rows (for the forest) and fit rows (for the linear layer)."""
+        rows = np.arange(n_rows)
+        if self.regime == "fixed":
+            return None, rows
+        if self.regime == "shared":
+            return rows, rows
+        # Unstratified: given the partition fold, the fit fold must be independent draws.
+        partition, fit = train_test_split(
+            rows, test_size=self.honest_fraction, random_state=self.random_state
+        )
+        return partition, fit
+
+    def _plain_map(
+        self,
+        specs: list[tuple[str, Any]],
+        X: Any,
+        labels: AnyArray,
+        weight: FloatArray | None,
+        rows: AnyArray | None,
+        seed: Any,
+    ) -> MapBlock:
+        """Grow each forest on the given rows (all, where it is fixed) and weigh it."""
+        if rows is not None and len(rows) < len(labels):
+            X, labels = take_rows(X, rows), labels[rows]
+            weight = None if weight is None else weight[rows]
+        seeds = seeds_for(seed, len(specs))
+        blocks: list[tuple[str, MapBlock]] = []
+        for (name, spec), own_seed in zip(specs, seeds, strict=True):
+            forest = grow(
+                self,
+                spec,
+                X,
+                labels,
+                weight,
+                classification=self._classification,
+                random_state=own_seed,
+            )
+            blocks.append((name, self._weighed(spec, forest, X, labels, weight)))
+        return BlockMap(blocks) if isinstance(self.forest, list) else blocks[0][1]
+
+    def _weighed(
+        self, spec: Any, forest: Forest, X: Any, labels: AnyArray, weight: FloatArray | None
+    ) -> PathMap:
+        # Trees without a split embed every row as 0, and the model predicts a constant.
+        weights = weigh(
+            self,
+            spec,
+            forest,
+            X,
+            labels,
+            weight,
+            classification=self._classification,
+            allow_no_mass=True,
+        )
+        return PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
+
+    def _cv_splits(self, X: Any, labels: AnyArray, groups: Any) -> list[tuple[AnyArray, AnyArray]]:
+        splitter = self._splitter(labels)
+        with warnings.catch_warnings():
+            # A rare class may be absent from a fold; that is provided for.
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+            splits = list(splitter.split(np.zeros(len(labels)), labels, groups))
+        tested = np.concatenate([test for _, test in splits])
+        if not np.array_equal(np.sort(tested), np.arange(len(labels))):
+            raise ValueError("cv must put every row into exactly one test fold.")
+        return splits
+
+    def _splitter(self, labels: AnyArray) -> Any:
+        if not isinstance(self.cv, int | np.integer):
+            return check_cv(self.cv, labels, classifier=self._classification)
+        if self.cv < 2:
+            raise ValueError(f"cv must be at least 2 folds, or a splitter; got {self.cv}.")
+        random = check_random_state(self.random_state)
+        n_rows = len(labels)
+        if n_rows < 2:
+            raise ValueError(f"alpha='auto' needs at least 2 rows for its folds; got {n_rows}.")
+        largest = np.unique(labels, return_counts=True)[1].max() if self._classification else 0
+        if largest >= 2:
+            return StratifiedKFold(min(self.cv, largest), shuffle=True, random_state=random)
+        return KFold(min(self.cv, n_rows), shuffle=True, random_state=random)
+
+    def _folds(
+        self,
+        specs: list[tuple[str, Any]],
+        X: Any,
+        labels: AnyArray,
+        weight: FloatArray | None,
+        groups: Any,
+        rows: AnyArray,
+        embedding: MapBlock,
+    ) -> list[Fold]:
+        """Folds of the fit rows: the same map for all (frozen), or a forest for each (regrown)."""
+        groups = None if groups is None else np.asarray(groups)[rows]
+        splits = self._cv_splits(X, labels[rows], groups)
+        if self._way() == "frozen":
+            return [Fold(embedding.rows(a), embedding.rows(b), a, b) for a, b in splits]
+        folds = []
+        for train, test in splits:
+            grown = self._plain_map(specs, X, labels, weight, train, self.random_state)
+            folds.append(
+                Fold(
+                    grown.on(take_rows(X, train)),
+                    grown.on(take_rows(X, test)),
+                    train,
+                    test,
+                )
+            )
+        return folds
+
+    def _fold_grown(
+        self,
+        specs: list[tuple[str, Any]],
+        X: Any,
+        labels: AnyArray,
+        weight: FloatArray | None,
+        groups: Any,
+    ) -> tuple[MapBlock, list[Fold]]:
+        """One forest in as many groups as folds; the trees of a group never see their fold."""
+        splits = self._cv_splits(X, labels, groups)
+        random = check_random_state(self.random_state)
+        n_groups = len(splits)
+        group_maps: list[list[tuple[str, PathMap]]] = [[] for _ in splits]
+        final: list[tuple[str, MapBlock]] = []
+        for name, spec in specs:
+            forests = []
+            for q, (train, _) in enumerate(splits):
+                X_train, y_train = take_rows(X, train), labels[train]
+                own_weight = None if weight is None else weight[train]
+                forest = grow(
+                    self,
+                    self._one_group(spec, q, n_groups, len(train)),
+                    X_train,
+                    y_train,
+                    own_weight,
+                    classification=self._classification,
+                    random_state=int(random.randint(np.iinfo(np.int32).max)),
+                )
+                forests.append(forest)
+                block = self._weighed(spec, forest, X_train, y_train, own_weight)
+                leaf_ids = route(forest, X, n_jobs=self.n_jobs)
+                group_maps[q].append((name, block.at_leaves(leaf_ids)))
+            joined = Forest.concatenate(forests)
+            ids = np.concatenate([maps[-1][1].leaf_ids for maps in group_maps])
+            sizes = [forest.n_nodes for forest in forests]
+            starts = np.repeat(np.cumsum(sizes) - sizes, [f.n_trees for f in forests])
+            ids += starts.astype(np.int32)[:, None]
+            block = self._weighed(spec, joined, X, labels, weight)
+            final.append((name, block.at_leaves(ids)))
+        several = isinstance(self.forest, list)
+        folds = []
+        for (train, test), maps in zip(splits, group_maps, strict=True):
+            group: MapBlock = BlockMap(maps) if several else maps[0][1]
+            folds.append(Fold(group.rows(train), group.rows(test), train, test))
+        return (BlockMap(final) if several else final[0][1]), folds
+
+    def _one_group(self, spec: Any, q: int, n_groups: int, n_rows: int) -> Any:
+        """The ensemble of group q: its share of the trees; boosters keep all their rounds."""
+        if isinstance(spec, str):
+            spec = named_forest(
+                spec,
+                classification=self._classification,
+                n_rows=n_rows,
+                n_estimators=self.n_estimators,
+                n_jobs=self.n_jobs,
+            )
+        if not isinstance(spec, AVERAGING):
+            return spec
+        n_trees = spec.n_estimators // n_groups + (q < spec.n_estimators % n_groups)
+        return clone(spec).set_params(n_estimators=max(1, n_trees))
+
+    def _choose(
+        self, embedding: MapBlock, folds: list[Fold], target: AnyArray, weight: FloatArray
+    ) -> tuple[float, FloatArray, FloatArray | None, FloatArray | None]:
+        """The alpha of the final fit, the grid, its scores and the out-of-fold scores."""
+        if not folds:
+            return float(self.alpha), np.array([float(self.alpha)]), None, None
+        unit = self._unit(embedding, weight)
+        taus = DEFAULT_TAUS
+        if self.alphas is not None:
+            taus = np.unique(np.asarray(self.alphas, dtype=np.float64)) / unit
+            if taus.size == 0 or not (taus > 0).all() or not np.isfinite(taus).all():
+                raise ValueError(f"alphas must be positive and finite; got {self.alphas!r}.")
+        selection = select(
+            folds,
+            target,
+            weight,
+            taus,
+            solve=self._solve,
+            unit=self._unit,
+            score=lambda scores: self._score_out_of_fold(target, scores, weight),
+            extend=self.alphas is None,
+        )
+        alphas = selection.taus * unit
+        return alphas[selection.best], alphas, selection.cv_scores, selection.out_of_fold
+
+    def _score_out_of_fold(self, target: AnyArray, scores: FloatArray, weight: FloatArray) -> float:
+        if self.scoring is None:
+            return self._merit(target, scores, weight)
+        shim = self._fixed_predictor(scores)
+        return float(get_scorer(self.scoring)(shim, np.arange(len(scores)), self._labels(target)))
+
+    @abstractmethod
+    def _fixed_predictor(self, scores: FloatArray) -> Any:
+        """Return an estimator whose predictions are these scores', for a scorer."""
+
+    @abstractmethod
+    def _labels(self, target: AnyArray) -> AnyArray:
+        """Return the solver's target as the user's."""
+
+    @abstractmethod
+    def _set_linear(self, coefficients: FloatArray, intercept: FloatArray) -> None:
+        """Set `coef_` and `intercept_` in scikit-learn's shapes."""
+
+    # Using.
+
+    def _scores(self, X: Any) -> FloatArray:
+        check_is_fitted(self, "map_")
+        return self._leaf_values.scores(check_new_rows(self, X), n_jobs=self.n_jobs)
+
+    def apply(self, X: Any) -> IntArray:
+        """Find the leaf that each row reaches in each tree.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        leaf_ids : int32 array of shape (n_rows, n_trees)
+            Node ids of `forest_`.
+        """
+        check_is_fitted(self, "map_")
+        return leaf_ids_of(self.map_.on(check_new_rows(self, X))).T
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        r"""Share of each column in the squared contributions of nodes; sums to 1.
+
+        .. math:: I_j \propto \sum_{v: \mathrm{split}(\mathrm{par}(v)) = j}
+            p(v)\, (w_v \Phi_v)^2
+
+        with p(v) the share of fit rows in v: the mean square, over rows, of what the nodes
+        below a split on column j add to the score. On the scale of the attribution, and like it
+        a property of the regularised parametrisation.
+        """
+        check_is_fitted(self, "map_")
+        weight = np.full(self.map_.shape[0], 1.0 / self.map_.shape[0])
+        coefficients = np.atleast_2d(self.coef_)
+        # rmatvec gives p(v) s_v; times s_v w_v^2 it is the mean square of w_v Phi_v.
+        blocks = self.map_.blocks if isinstance(self.map_, BlockMap) else [("", self.map_)]
+        scale = np.concatenate([b.scale for _, b in blocks if isinstance(b, PathMap)])
+        squares = self.map_.rmatvec(weight) * scale * np.square(coefficients).sum(axis=0)
+        variable = self.map_.coordinate_variable
+        below = variable >= 0
+        total: FloatArray = np.bincount(
+            variable[below], squares[below], minlength=self.n_features_in_
+        ).astype(np.float64)
+        return total / total.sum() if total.sum() > 0 else total
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = takes_nan(self.forest)
+        return tags

@@ -1,0 +1,205 @@
+"""`KPPRegressor`: ridge regression on the embedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_array
+
+from kpp._typing import AnyArray, FloatArray
+from kpp.geometry.maps import MapBlock
+from kpp.models.linear import KPPLinearModel
+from kpp.models.selection import mean_squared_spread
+from kpp.solvers import ridge_path
+
+
+class KPPRegressor(RegressorMixin, KPPLinearModel):
+    r"""Ridge regression on the node-indexed embedding of a forest, jointly over all trees.
+
+    .. math::
+        \min_{w, b}\; \tfrac12 \sum_i s_i \bigl(y_i - \langle w, \Phi(x_i) \rangle - b\bigr)^2
+        + \tfrac{\alpha}{2} \|w\|^2
+
+    Parameters
+    ----------
+    forest : {"extra-trees", "random-forest", "boosted"}, estimator, Forest, FrozenEstimator or \
+            list of (str, forest), default="extra-trees"
+        What to embed with. A name or an estimator is grown on the data (an estimator is cloned;
+        its own ``random_state`` wins when set). A `Forest` or ``FrozenEstimator`` goes with
+        ``regime="fixed"``. A list gives several forests side by side.
+    n_estimators : int, default=100
+        Number of trees of a forest given by name.
+    node_weight : {"gain", "entropy", "variance", "uniform"}, array or callable, default="gain"
+        Weight of each split, see `kpp.geometry.path_weights`.
+    leaf_weight : None, float, {"variance", "uniform"}, array or callable, default=None
+        Weight of each leaf; None is 0.
+    coordinates : {"path", "leaf"}, default="path"
+        All nodes, or one indicator per leaf.
+    normalize : {"forest", "tree"}, default="forest"
+        Divide by the forest mass, or every tree by its own mass.
+    regime : {"shared", "honest", "fixed"}, default="shared"
+        Which labels the forest has seen. "shared" (PB-04): the same as the linear layer, the most
+        accurate, and bounds are diagnostics only. "honest" (PB-02): the forest is grown on one
+        part of the rows and the linear layer fitted on the other. "fixed" (PB-01): the caller
+        asserts that the given forest saw other data.
+    alpha : "auto" or float, default="auto"
+        Penalty. The loss is summed: scikit-learn's ``Ridge(alpha=...)``.
+    alphas : array-like, default=None
+        Grid for ``alpha="auto"``. By default 20 values relative to the scale of the embedding,
+        extended where the best lies on an edge.
+    alpha_selection : {"fold-grown", "regrown", "frozen"}, default="fold-grown"
+        How "auto" scores an alpha in the shared regime. "fold-grown": one forest in as many groups
+        of trees as folds, where a group never sees its fold; every fold is predicted by its group
+        alone. "regrown": a whole forest per fold. "frozen": folds of the linear layer only, on a
+        forest that has seen all labels, which picks far too small an alpha on noisy data. In the
+        other regimes the forest has not seen the labels, and "frozen" is what is done.
+    scoring : None, str or callable, default=None
+        Figure of merit of the out-of-fold predictions; None is the negative mean squared error.
+    cv : int or splitter, default=5
+        Folds. A splitter must put every row into one test fold.
+    honest_fraction : float, default=0.5
+        Share of the rows that the linear layer is fitted on in the honest regime.
+    center : {"zero"}, default="zero"
+        What the penalty shrinks to.
+    linear_terms : bool, default=False
+        Reserved.
+    fit_intercept : bool, default=True
+        Whether an unpenalised intercept is fitted. False is the class that the bounds speak of.
+    tol : float, default=1e-8
+        Relative residual of the linear systems.
+    max_iter : int, default=1000
+        Most products with the Gram.
+    n_jobs : int, default=None
+        Number of threads. Results do not depend on it.
+    random_state : int, RandomState or None, default=None
+        Seed of forest and folds.
+    verbose : int, default=0
+        Reserved.
+
+    Attributes
+    ----------
+    forest_ : Forest, or list of (str, Forest)
+        The trees.
+    map_ : MapBlock
+        The embedding, at the rows of the fit.
+    coef_ : array of shape (n_nodes,) or (n_targets, n_nodes)
+        w.
+    intercept_ : float or array of shape (n_targets,)
+        b.
+    dual_coef_ : array of shape (n_fit_rows, n_targets)
+        r, with :math:`w = \Phi^\top r`.
+    alpha_ : float
+        The penalty that was used.
+    alphas_, cv_scores_ : arrays of shape (n_alphas,)
+        The grid, and the score of its out-of-fold predictions, higher is better.
+    oof_prediction_ : array of shape (n_fit_rows,) or (n_fit_rows, n_targets), or None
+        Prediction of each row by trees and coefficients that have not seen it (fold-grown and
+        regrown), at `alpha_`.
+    folds_ : list of (train rows, test rows), or None
+        The folds.
+    regime_ : str
+        The regime.
+    partition_rows_, fit_rows_ : int arrays
+        Rows that the forest, and that the linear layer, were fitted on.
+    n_iter_ : int
+        Products with the Gram in the final fit.
+    feature_importances_ : array of shape (n_features,)
+        Share of each column in the squared contributions of nodes.
+
+    Notes
+    -----
+    Scores of "fold-grown" are honest at a given alpha. Their maximum over the grid is slightly
+    optimistic, and fewer rows and trees make them slightly pessimistic.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import ExtraTreesRegressor
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from kpp import KPPRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = KPPRegressor(random_state=0).fit(X, y)
+    >>> model.predict(X[:2]).shape
+    (2,)
+    >>> kpp = cross_val_score(KPPRegressor(random_state=0), X, y).mean()
+    >>> bool(kpp > cross_val_score(ExtraTreesRegressor(random_state=0), X, y).mean())
+    True
+    """
+
+    _classification = False
+
+    def _encode(self, y: Any, n_rows: int) -> tuple[AnyArray, AnyArray]:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        if len(y) != n_rows:
+            raise ValueError(f"X has {n_rows} rows, but y has {len(y)}.")
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        self._single = y.ndim == 1
+        return y, y.reshape(n_rows, -1)
+
+    def _solve(
+        self, block: MapBlock, target: AnyArray, alphas: FloatArray, weight: FloatArray
+    ) -> tuple[FloatArray, FloatArray, int]:
+        path = ridge_path(
+            block,
+            target,
+            alphas,
+            weight,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        return path.dual, path.intercept, path.n_iter
+
+    def _unit(self, block: MapBlock, weight: FloatArray) -> float:
+        return mean_squared_spread(block, weight)
+
+    def _merit(self, target: AnyArray, scores: FloatArray, weight: FloatArray) -> float:
+        return -float(np.average(np.square(target - scores).mean(axis=1), weights=weight))
+
+    def _out_of_fold(self, scores: FloatArray) -> FloatArray:
+        return scores[:, 0] if self._single else scores
+
+    def _labels(self, target: AnyArray) -> AnyArray:
+        return self._out_of_fold(target)
+
+    def _fixed_predictor(self, scores: FloatArray) -> Any:
+        return _FixedRegressor(self._out_of_fold(scores))
+
+    def _set_linear(self, coefficients: FloatArray, intercept: FloatArray) -> None:
+        self.coef_ = coefficients[0] if self._single else coefficients
+        self.intercept_ = float(intercept[0]) if self._single else intercept
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predict.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        y : array of shape (n_rows,) or (n_rows, n_targets)
+        """
+        return self._out_of_fold(self._scores(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class _FixedRegressor(RegressorMixin, BaseEstimator):
+    """Predictions that are already there; X are row numbers."""
+
+    def __init__(self, prediction: Any = None) -> None:
+        self.prediction = prediction
+
+    def predict(self, X: Any) -> Any:
+        return self.prediction[X]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True

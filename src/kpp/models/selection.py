@@ -1,0 +1,161 @@
+r"""Choosing alpha: folds, their out-of-fold scores, and the grid.
+
+Alphas are carried between maps as a relative number tau. With t the trace of the (weighted,
+centred) Gram and n the rows, ridge has ``alpha = tau t / n`` and logistic regression, whose
+loss is averaged, ``alpha = tau t / (n sum of weights)``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from kpp._typing import AnyArray, FloatArray
+from kpp.geometry.maps import MapBlock
+
+DEFAULT_TAUS = np.logspace(-4, 2, 20)
+# How often the grid may grow beyond an edge, and by how many points each time.
+EXTENSIONS, EXTENSION_POINTS = 2, 5
+
+Solve = Callable[[MapBlock, AnyArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One fold: an embedding that has not seen the test rows, at train and test rows.
+
+    Parameters
+    ----------
+    train, test : MapBlock
+        The same embedding at both sets of rows.
+    train_rows, test_rows : int arrays
+        Which rows these are.
+    """
+
+    train: MapBlock
+    test: MapBlock
+    train_rows: AnyArray
+    test_rows: AnyArray
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What the search found.
+
+    Parameters
+    ----------
+    taus : array of shape (n_alphas,)
+        The grid, rising.
+    cv_scores : array of shape (n_alphas,)
+        Score of the out-of-fold predictions, higher is better.
+    best : int
+        Position of the best.
+    out_of_fold : array of shape (n_rows, n_scores)
+        Out-of-fold scores at the best tau.
+    """
+
+    taus: FloatArray
+    cv_scores: FloatArray
+    best: int
+    out_of_fold: FloatArray
+
+
+def mean_squared_spread(block: MapBlock, weight: FloatArray) -> float:
+    r"""Trace of the weighted centred Gram over the number of rows.
+
+    .. math:: \frac1n \sum_i s_i \|\Phi_i - \bar\phi\|^2
+    """
+    share = weight / weight.sum()
+    square = share @ block.row_norms(squared=True)
+    spread = square - share @ block.gram_matvec(share)
+    if spread <= 4 * np.finfo(float).eps * square:
+        spread = 1.0  # all rows in one place: w is 0 for every alpha
+    return float(spread * weight.sum() / np.count_nonzero(weight))
+
+
+def select(
+    folds: list[Fold],
+    target: AnyArray,
+    weight: FloatArray,
+    taus: FloatArray,
+    *,
+    solve: Solve,
+    unit: Callable[[MapBlock, FloatArray], float],
+    score: Callable[[FloatArray], float],
+    extend: bool,
+) -> Selection:
+    """Score every tau out of fold, and extend the grid while its edge is best.
+
+    Parameters
+    ----------
+    folds : list of Fold
+        Their test rows are disjoint and together all rows.
+    target, weight : arrays over all rows
+        What is fitted.
+    taus : array
+        Grid, rising.
+    solve : callable
+        ``(map, target, alphas, weight) -> (dual, intercept, n_iter)``.
+    unit : callable
+        ``(map, weight) -> alpha of tau = 1``.
+    score : callable
+        Out-of-fold scores of shape (n_rows, n_scores) -> figure of merit.
+    extend : bool
+        Whether the grid may grow.
+
+    Returns
+    -------
+    selection : Selection
+    """
+    scores = _out_of_fold(folds, target, weight, taus, solve, unit)
+    merits = np.array([score(s) for s in scores])
+    for extension in range(EXTENSIONS + 1):
+        best = int(np.argmax(merits))
+        if not extend or 0 < best < len(taus) - 1 or len(taus) < 2:
+            break
+        at = "lower" if best == 0 else "upper"
+        if extension == EXTENSIONS:
+            warnings.warn(
+                f"The best alpha lies on the {at} edge of the grid, even after extending it: the "
+                "scores may still improve beyond. Give your own alphas, or a fixed alpha.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+            break
+        step = taus[1] / taus[0] if best == 0 else taus[-1] / taus[-2]
+        powers = step ** np.arange(1, EXTENSION_POINTS + 1)
+        more = taus[0] / powers[::-1] if best == 0 else taus[-1] * powers
+        new_scores = _out_of_fold(folds, target, weight, more, solve, unit)
+        new_merits = np.array([score(s) for s in new_scores])
+        both = ((more, taus), (new_scores, scores), (new_merits, merits))
+        if best != 0:
+            both = tuple(pair[::-1] for pair in both)  # type: ignore[assignment]
+        taus, scores, merits = (np.concatenate(pair) for pair in both)
+    return Selection(taus, merits, best, scores[best])
+
+
+def _out_of_fold(
+    folds: list[Fold],
+    target: AnyArray,
+    weight: FloatArray,
+    taus: FloatArray,
+    solve: Solve,
+    unit: Callable[[MapBlock, FloatArray], float],
+) -> FloatArray:
+    """Scores of every row by the fold that has not seen it, shape (n_taus, n_rows, n_scores)."""
+    out: FloatArray | None = None
+    for fold in folds:
+        train_weight = weight[fold.train_rows]
+        alphas = taus * unit(fold.train, train_weight)
+        dual, intercept, _ = solve(fold.train, target[fold.train_rows], alphas, train_weight)
+        if out is None:
+            out = np.zeros((len(taus), len(weight), dual.shape[2]))
+        for k in range(len(taus)):
+            w = fold.train.rmatmat(dual[k])
+            out[k, fold.test_rows] = fold.test.matmat(w) + intercept[k]
+    assert out is not None
+    return out
