@@ -5,7 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kpp import KPPClassifier, KPPRegressor
 
-REGIMES = ["shared", "honest"]
+REGIMES = ["shared", "honest", "cross-fit"]
 
 
 def expected_failures(estimator):

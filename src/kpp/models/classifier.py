@@ -49,11 +49,13 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         All nodes, or one indicator per leaf.
     normalize : {"forest", "tree"}, default="forest"
         Divide by the forest mass, or every tree by its own mass.
-    regime : {"shared", "honest", "fixed"}, default="shared"
+    regime : {"shared", "honest", "cross-fit", "fixed"}, default="shared"
         Which labels the forest has seen. "shared" (PB-04): the same as the linear layer, the most
         accurate, and bounds are diagnostics only. "honest" (PB-02): the forest is grown on one
-        part of the rows and the linear layer fitted on the other. "fixed" (PB-01): the caller
-        asserts that the given forest saw other data.
+        part of the rows and the linear layer fitted on the other. "cross-fit" (PB-03): for each
+        fold q, trees grown without the folds q and q + 1, and a linear layer fitted on q + 1; the
+        predictor is their average. "fixed" (PB-01): the caller asserts that the given forest saw
+        other data.
     alpha : "auto" or float, default="auto"
         Penalty. The loss is averaged: scikit-learn's ``C = 1 / (sum of weights * alpha)``.
     alphas : array-like, default=None
@@ -71,8 +73,9 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         Folds. A splitter must put every row into one test fold.
     honest_fraction : float, default=0.5
         Share of the rows that the linear layer is fitted on in the honest regime.
-    center : {"zero"}, default="zero"
-        What the penalty shrinks to.
+    center : {"zero", "partition"}, default="zero"
+        What the penalty shrinks to. "partition", in the honest regime: the coefficients of a
+        shared model of the partition fold, whose trees are used.
     linear_terms : bool, default=False
         Reserved.
     class_weight : dict, "balanced" or None, default=None
@@ -109,8 +112,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
         The grid, and the score of its out-of-fold predictions, higher is better.
     oof_prediction_ : array of shape (n_fit_rows, n_classes), or None
-        Probabilities of each row by trees and coefficients that have not seen it (fold-grown and
-        regrown), at `alpha_`.
+        Probabilities of each row by trees and coefficients that have not seen it (with "frozen" in
+        the shared regime: by coefficients only), at `alpha_`.
     folds_ : list of (train rows, test rows), or None
         The folds.
     regime_ : str
@@ -209,7 +212,12 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         return sample_weight
 
     def _solve(
-        self, block: MapBlock, target: AnyArray, alphas: FloatArray, weight: FloatArray
+        self,
+        block: MapBlock,
+        target: AnyArray,
+        alphas: FloatArray,
+        weight: FloatArray,
+        offset: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, int]:
         n_classes = len(self.classes_)
         present = np.unique(target[weight > 0])
@@ -218,8 +226,10 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             "tol": self.tol,
             "max_iter": self.max_iter,
         }
-        if len(present) == n_classes:
-            path = logistic_path(block, target, alphas, weight, n_classes=n_classes, **settings)
+        if len(present) == n_classes or offset is not None:
+            path = logistic_path(
+                block, target, alphas, weight, n_classes=n_classes, offset=offset, **settings
+            )
             return path.dual, path.intercept, int(path.n_iter.sum())
         # A class that these rows lack is almost impossible, whatever x.
         n_scores = 1 if n_classes == 2 else n_classes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ from kpp.models.building import (
     weigh,
 )
 from kpp.models.predictor import LeafValues
-from kpp.models.selection import DEFAULT_TAUS, Fold, select
+from kpp.models.selection import DEFAULT_TAUS, Fold, Selection, select
 
 REGIMES = ("shared", "honest", "cross-fit", "fixed")
 ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
@@ -57,7 +58,6 @@ AVERAGING = (
     RandomForestRegressor,
     RandomTreesEmbedding,
 )
-REGIME_CODES = {"fixed": "PB-01", "honest": "PB-02", "cross-fit": "PB-03", "shared": "PB-04"}
 
 
 class KPPLinearModel(BaseEstimator, ABC):
@@ -124,7 +124,12 @@ class KPPLinearModel(BaseEstimator, ABC):
 
     @abstractmethod
     def _solve(
-        self, block: MapBlock, target: AnyArray, alphas: FloatArray, weight: FloatArray
+        self,
+        block: MapBlock,
+        target: AnyArray,
+        alphas: FloatArray,
+        weight: FloatArray,
+        offset: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, int]:
         """Return dual (n_alphas, n_rows, n_scores), intercept and the number of products."""
 
@@ -183,36 +188,145 @@ class KPPLinearModel(BaseEstimator, ABC):
         # Forests are told of weights only where there are some: not all of them take any.
         given = None if (weight == 1).all() else weight
         partition, rows = self._split(n_rows)
-        seed = self.random_state
-        if self.alpha == "auto" and self._way() == "fold-grown":
-            embedding, folds = self._fold_grown(specs, X, labels, given, groups)
-        else:
-            embedding = self._plain_map(specs, X, labels, given, partition, seed).on(
-                take_rows(X, rows)
-            )
-            folds = []
-            if self.alpha == "auto":
-                folds = self._folds(specs, X, labels, given, groups, rows, embedding)
-        alpha, alphas, scores, oof = self._choose(embedding, folds, target[rows], weight[rows])
-        dual, intercept, n_iter = self._solve(
-            embedding, target[rows], np.array([alpha]), weight[rows]
-        )
-        coefficients = embedding.rmatmat(dual[0]).T
-        self._set_linear(coefficients, intercept[0])
-        self.map_ = embedding
-        several = isinstance(self.forest, list)
-        blocks = embedding.blocks if isinstance(embedding, BlockMap) else [("", embedding)]
-        forests = [(name, block.forest) for name, block in blocks if isinstance(block, PathMap)]
-        self.forest_ = forests if several else forests[0][1]
-        self.dual_coef_ = dual[0]
-        self.alpha_, self.alphas_, self.cv_scores_ = float(alpha), alphas, scores
-        self.oof_prediction_ = None if oof is None else self._out_of_fold(oof)
-        self.folds_ = [(rows[fold.train_rows], rows[fold.test_rows]) for fold in folds] or None
         self.regime_ = self.regime
         self.partition_rows_, self.fit_rows_ = partition, rows
-        self.n_iter_ = max(1, n_iter)
-        self._leaf_values = LeafValues.from_coefficients(embedding, coefficients, intercept[0])
+        if self.regime == "cross-fit":
+            return self._fit_cross(specs, X, labels, target, weight, given, groups)
+        start = None
+        if self.center == "partition":
+            start = self._partition_model(X, labels, given, partition)
+            embedding = start.map_.on(take_rows(X, rows))
+        elif self._is_auto() and self._way() == "fold-grown":
+            embedding, folds = self._fold_grown(specs, X, labels, given, groups)
+        else:
+            grown = self._plain_map(specs, X, labels, given, partition, self.random_state)
+            embedding = grown.on(take_rows(X, rows))
+        if not self._is_auto():
+            folds = []
+        elif self._way() != "fold-grown":
+            folds = self._folds(specs, X, labels, given, groups, rows, embedding)
+        offset = None if start is None else start._scores(take_rows(X, rows))
+        target, weight = target[rows], weight[rows]
+        unit = self._unit(embedding, weight)
+        selection = self._choose(folds, target, weight, offset, unit, None)
+        alpha = float(self.alpha) if selection is None else selection.taus[selection.best] * unit
+        dual, intercept, n_iter = self._solve(embedding, target, np.array([alpha]), weight, offset)
+        coefficients, b = embedding.rmatmat(dual[0]).T, intercept[0]
+        if start is not None:
+            coefficients = coefficients + np.atleast_2d(start.coef_)
+            b = b + np.atleast_1d(start.intercept_)
+        self.folds_ = [(rows[fold.train_rows], rows[fold.test_rows]) for fold in folds] or None
+        self.alpha_ = float(alpha)
+        self._set_selection(selection, unit)
+        self._set_fit(embedding, coefficients, b, dual[0], n_iter)
         return self
+
+    def _fit_cross(
+        self,
+        specs: list[tuple[str, Any]],
+        X: Any,
+        labels: AnyArray,
+        target: AnyArray,
+        weight: FloatArray,
+        given: FloatArray | None,
+        groups: Any,
+    ) -> Any:
+        """PB-03: for each fold q, trees without q and q + 1, the linear layer on q + 1."""
+        splits = self._cv_splits(X, labels, groups)
+        if len(splits) < 3:
+            raise ValueError(
+                "regime='cross-fit' needs at least 3 folds: one to predict, one to fit on and one "
+                f"to grow on; got {len(splits)}."
+            )
+        tests = [test for _, test in splits]
+        fits = [*tests[1:], tests[0]]
+        embeddings, _ = self._grow_groups(
+            specs,
+            X,
+            labels,
+            given,
+            [np.setdiff1d(train, fit) for (train, _), fit in zip(splits, fits, strict=True)],
+        )
+        folds = [
+            Fold(embedding.rows(fit), embedding.rows(test), fit, test)
+            for embedding, fit, test in zip(embeddings, fits, tests, strict=True)
+        ]
+        units = [self._unit(fold.train, weight[fold.train_rows]) for fold in folds]
+        selection = self._choose(folds, target, weight, None, float(np.mean(units)), self._unit)
+        n_folds, total = len(folds), 0
+        dual = None
+        parts, intercepts = [], []
+        for fold, unit in zip(folds, units, strict=True):
+            alpha = self.alpha if selection is None else selection.taus[selection.best] * unit
+            own, b, n_iter = self._solve(
+                fold.train,
+                target[fold.train_rows],
+                np.array([float(alpha)]),
+                weight[fold.train_rows],
+            )
+            if dual is None:
+                dual = np.zeros((len(weight), own.shape[2]))
+            dual[fold.train_rows] = own[0] / n_folds
+            parts.append(fold.train.rmatmat(own[0]).T / n_folds)
+            intercepts.append(b[0] / n_folds)
+            total += n_iter
+        blocks = [
+            (f"{name}fold{q}", block)
+            for q, embedding in enumerate(embeddings)
+            for name, block in _named_blocks(embedding)
+        ]
+        self.folds_ = [(fold.train_rows, fold.test_rows) for fold in folds]
+        scale = float(np.mean(units))
+        self.alpha_ = (
+            float(self.alpha) if selection is None else selection.taus[selection.best] * scale
+        )
+        self._set_selection(selection, scale)
+        self._set_fit(BlockMap(blocks), np.hstack(parts), np.sum(intercepts, axis=0), dual, total)
+        return self
+
+    def _partition_model(
+        self, X: Any, labels: AnyArray, weight: FloatArray | None, partition: Any
+    ) -> Any:
+        """A shared model of the partition fold: its trees, and what the penalty shrinks to."""
+        if self.regime != "honest":
+            raise ValueError("center='partition' goes with regime='honest'.")
+        model = clone(self).set_params(regime="shared", center="zero")
+        own_weight = None if weight is None else weight[partition]
+        model.fit(take_rows(X, partition), labels[partition], own_weight)
+        if self._classification and len(model.classes_) < len(self.classes_):
+            raise ValueError(
+                "center='partition' needs every class in the partition fold; raise its share or "
+                "use center='zero'."
+            )
+        return model
+
+    def _set_selection(self, selection: Selection | None, unit: float) -> None:
+        if selection is None:
+            self.alphas_, self.cv_scores_ = np.array([self.alpha_]), None
+            self.oof_prediction_ = None
+        else:
+            self.alphas_, self.cv_scores_ = selection.taus * unit, selection.cv_scores
+            self.oof_prediction_ = self._out_of_fold(selection.out_of_fold)
+
+    def _set_fit(
+        self,
+        embedding: MapBlock,
+        coefficients: FloatArray,
+        intercept: FloatArray,
+        dual: Any,
+        n_iter: int,
+    ) -> None:
+        blocks = _named_blocks(embedding)
+        forests = [(name, block.forest) for name, block in blocks if isinstance(block, PathMap)]
+        self.forest_ = forests if isinstance(embedding, BlockMap) else forests[0][1]
+        self.map_ = embedding
+        self.dual_coef_ = dual
+        self.n_iter_ = max(1, n_iter)
+        self._set_linear(coefficients, intercept)
+        self._leaf_values = LeafValues.from_coefficients(embedding, coefficients, intercept)
+
+    def _is_auto(self) -> bool:
+        return isinstance(self.alpha, str) and self.alpha == "auto"
 
     def _weights(self, sample_weight: FloatArray, labels: AnyArray) -> FloatArray:
         return sample_weight
@@ -222,13 +336,9 @@ class KPPLinearModel(BaseEstimator, ABC):
         check_choice("regime", self.regime, REGIMES)
         check_choice("alpha_selection", self.alpha_selection, ALPHA_SELECTIONS)
         check_choice("center", self.center, ("zero", "partition"))
-        if self.regime == "cross-fit":
-            raise ValueError("regime='cross-fit' is reserved and not available yet.")
-        if self.center != "zero":
-            raise ValueError("center='partition' is reserved and not available yet.")
         if self.linear_terms:
             raise ValueError("linear_terms=True is reserved and not available yet.")
-        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+        if not self._is_auto():
             valid = isinstance(self.alpha, int | float | np.number) and 0 < self.alpha < np.inf
             if not valid:
                 raise ValueError(
@@ -271,7 +381,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         rows = np.arange(n_rows)
         if self.regime == "fixed":
             return None, rows
-        if self.regime == "shared":
+        if self.regime in ("shared", "cross-fit"):
             return rows, rows
         # Unstratified: given the partition fold, the fit fold must be independent draws.
         partition, fit = train_test_split(
@@ -386,41 +496,55 @@ class KPPLinearModel(BaseEstimator, ABC):
     ) -> tuple[MapBlock, list[Fold]]:
         """One forest in as many groups as folds; the trees of a group never see their fold."""
         splits = self._cv_splits(X, labels, groups)
-        random = check_random_state(self.random_state)
-        n_groups = len(splits)
-        group_maps: list[list[tuple[str, PathMap]]] = [[] for _ in splits]
+        maps, forests = self._grow_groups(specs, X, labels, weight, [train for train, _ in splits])
         final: list[tuple[str, MapBlock]] = []
-        for name, spec in specs:
-            forests = []
-            for q, (train, _) in enumerate(splits):
-                X_train, y_train = take_rows(X, train), labels[train]
-                own_weight = None if weight is None else weight[train]
+        for k, (name, spec) in enumerate(specs):
+            parts = [by_group[k] for by_group in forests]
+            joined = Forest.concatenate(parts)
+            own = [_named_blocks(group)[k][1] for group in maps]
+            ids = np.concatenate([block.leaf_ids for block in own if isinstance(block, PathMap)])
+            sizes = [forest.n_nodes for forest in parts]
+            starts = np.repeat(np.cumsum(sizes) - sizes, [f.n_trees for f in parts])
+            ids += starts.astype(np.int32)[:, None]
+            final.append((name, self._weighed(spec, joined, X, labels, weight).at_leaves(ids)))
+        folds = [
+            Fold(group.rows(train), group.rows(test), train, test)
+            for (train, test), group in zip(splits, maps, strict=True)
+        ]
+        return (BlockMap(final) if isinstance(self.forest, list) else final[0][1]), folds
+
+    def _grow_groups(
+        self,
+        specs: list[tuple[str, Any]],
+        X: Any,
+        labels: AnyArray,
+        weight: FloatArray | None,
+        rows_of_groups: list[AnyArray],
+    ) -> tuple[list[MapBlock], list[list[Forest]]]:
+        """Grow a share of the trees on each set of rows; a map of all rows for each group."""
+        random = check_random_state(self.random_state)
+        maps: list[MapBlock] = []
+        forests: list[list[Forest]] = []
+        for q, rows in enumerate(rows_of_groups):
+            X_own, y_own = take_rows(X, rows), labels[rows]
+            weight_own = None if weight is None else weight[rows]
+            blocks: list[tuple[str, MapBlock]] = []
+            forests.append([])
+            for name, spec in specs:
                 forest = grow(
                     self,
-                    self._one_group(spec, q, n_groups, len(train)),
-                    X_train,
-                    y_train,
-                    own_weight,
+                    self._one_group(spec, q, len(rows_of_groups), len(rows)),
+                    X_own,
+                    y_own,
+                    weight_own,
                     classification=self._classification,
                     random_state=int(random.randint(np.iinfo(np.int32).max)),
                 )
-                forests.append(forest)
-                block = self._weighed(spec, forest, X_train, y_train, own_weight)
-                leaf_ids = route(forest, X, n_jobs=self.n_jobs)
-                group_maps[q].append((name, block.at_leaves(leaf_ids)))
-            joined = Forest.concatenate(forests)
-            ids = np.concatenate([maps[-1][1].leaf_ids for maps in group_maps])
-            sizes = [forest.n_nodes for forest in forests]
-            starts = np.repeat(np.cumsum(sizes) - sizes, [f.n_trees for f in forests])
-            ids += starts.astype(np.int32)[:, None]
-            block = self._weighed(spec, joined, X, labels, weight)
-            final.append((name, block.at_leaves(ids)))
-        several = isinstance(self.forest, list)
-        folds = []
-        for (train, test), maps in zip(splits, group_maps, strict=True):
-            group: MapBlock = BlockMap(maps) if several else maps[0][1]
-            folds.append(Fold(group.rows(train), group.rows(test), train, test))
-        return (BlockMap(final) if several else final[0][1]), folds
+                forests[q].append(forest)
+                block = self._weighed(spec, forest, X_own, y_own, weight_own)
+                blocks.append((name, block.at_leaves(route(forest, X, n_jobs=self.n_jobs))))
+            maps.append(BlockMap(blocks) if isinstance(self.forest, list) else blocks[0][1])
+        return maps, forests
 
     def _one_group(self, spec: Any, q: int, n_groups: int, n_rows: int) -> Any:
         """The ensemble of group q: its share of the trees; boosters keep all their rounds."""
@@ -438,29 +562,40 @@ class KPPLinearModel(BaseEstimator, ABC):
         return clone(spec).set_params(n_estimators=max(1, n_trees))
 
     def _choose(
-        self, embedding: MapBlock, folds: list[Fold], target: AnyArray, weight: FloatArray
-    ) -> tuple[float, FloatArray, FloatArray | None, FloatArray | None]:
-        """The alpha of the final fit, the grid, its scores and the out-of-fold scores."""
-        if not folds:
-            return float(self.alpha), np.array([float(self.alpha)]), None, None
-        unit = self._unit(embedding, weight)
+        self,
+        folds: list[Fold],
+        target: AnyArray,
+        weight: FloatArray,
+        offset: FloatArray | None,
+        unit: float,
+        fold_unit: Callable[[MapBlock, FloatArray], float] | None,
+    ) -> Selection | None:
+        """Search the grid out of fold; None for a given alpha.
+
+        Fold-grown and cross-fit maps differ in scale from the final one, so alpha is carried
+        relative to the scale; otherwise, as in the paper, it is the same number everywhere.
+        """
+        if not self._is_auto():
+            return None
         taus = DEFAULT_TAUS
         if self.alphas is not None:
             taus = np.unique(np.asarray(self.alphas, dtype=np.float64)) / unit
             if taus.size == 0 or not (taus > 0).all() or not np.isfinite(taus).all():
                 raise ValueError(f"alphas must be positive and finite; got {self.alphas!r}.")
-        selection = select(
+        if fold_unit is None:
+            relative = self.regime == "shared" and self._way() == "fold-grown"
+            fold_unit = self._unit if relative else lambda block, weight: unit
+        return select(
             folds,
             target,
             weight,
             taus,
+            offset,
             solve=self._solve,
-            unit=self._unit,
+            unit=fold_unit,
             score=lambda scores: self._score_out_of_fold(target, scores, weight),
             extend=self.alphas is None,
         )
-        alphas = selection.taus * unit
-        return alphas[selection.best], alphas, selection.cv_scores, selection.out_of_fold
 
     def _score_out_of_fold(self, target: AnyArray, scores: FloatArray, weight: FloatArray) -> float:
         if self.scoring is None:
@@ -517,7 +652,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         weight = np.full(self.map_.shape[0], 1.0 / self.map_.shape[0])
         coefficients = np.atleast_2d(self.coef_)
         # rmatvec gives p(v) s_v; times s_v w_v^2 it is the mean square of w_v Phi_v.
-        blocks = self.map_.blocks if isinstance(self.map_, BlockMap) else [("", self.map_)]
+        blocks = _named_blocks(self.map_)
         scale = np.concatenate([b.scale for _, b in blocks if isinstance(b, PathMap)])
         squares = self.map_.rmatvec(weight) * scale * np.square(coefficients).sum(axis=0)
         variable = self.map_.coordinate_variable
@@ -531,3 +666,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = takes_nan(self.forest)
         return tags
+
+
+def _named_blocks(embedding: MapBlock) -> list[tuple[str, MapBlock]]:
+    return embedding.blocks if isinstance(embedding, BlockMap) else [("", embedding)]

@@ -39,11 +39,13 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         All nodes, or one indicator per leaf.
     normalize : {"forest", "tree"}, default="forest"
         Divide by the forest mass, or every tree by its own mass.
-    regime : {"shared", "honest", "fixed"}, default="shared"
+    regime : {"shared", "honest", "cross-fit", "fixed"}, default="shared"
         Which labels the forest has seen. "shared" (PB-04): the same as the linear layer, the most
         accurate, and bounds are diagnostics only. "honest" (PB-02): the forest is grown on one
-        part of the rows and the linear layer fitted on the other. "fixed" (PB-01): the caller
-        asserts that the given forest saw other data.
+        part of the rows and the linear layer fitted on the other. "cross-fit" (PB-03): for each
+        fold q, trees grown without the folds q and q + 1, and a linear layer fitted on q + 1; the
+        predictor is their average. "fixed" (PB-01): the caller asserts that the given forest saw
+        other data.
     alpha : "auto" or float, default="auto"
         Penalty. The loss is summed: scikit-learn's ``Ridge(alpha=...)``.
     alphas : array-like, default=None
@@ -61,8 +63,9 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         Folds. A splitter must put every row into one test fold.
     honest_fraction : float, default=0.5
         Share of the rows that the linear layer is fitted on in the honest regime.
-    center : {"zero"}, default="zero"
-        What the penalty shrinks to.
+    center : {"zero", "partition"}, default="zero"
+        What the penalty shrinks to. "partition", in the honest regime: the coefficients of a
+        shared model of the partition fold, whose trees are used.
     linear_terms : bool, default=False
         Reserved.
     fit_intercept : bool, default=True
@@ -95,8 +98,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
         The grid, and the score of its out-of-fold predictions, higher is better.
     oof_prediction_ : array of shape (n_fit_rows,) or (n_fit_rows, n_targets), or None
-        Prediction of each row by trees and coefficients that have not seen it (fold-grown and
-        regrown), at `alpha_`.
+        Prediction of each row by trees and coefficients that have not seen it (with "frozen" in
+        the shared regime: by coefficients only), at `alpha_`.
     folds_ : list of (train rows, test rows), or None
         The folds.
     regime_ : str
@@ -140,11 +143,16 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         return y, y.reshape(n_rows, -1)
 
     def _solve(
-        self, block: MapBlock, target: AnyArray, alphas: FloatArray, weight: FloatArray
+        self,
+        block: MapBlock,
+        target: AnyArray,
+        alphas: FloatArray,
+        weight: FloatArray,
+        offset: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, int]:
         path = ridge_path(
             block,
-            target,
+            target if offset is None else target - offset,
             alphas,
             weight,
             fit_intercept=self.fit_intercept,

@@ -21,7 +21,10 @@ DEFAULT_TAUS = np.logspace(-4, 2, 20)
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
 
-Solve = Callable[[MapBlock, AnyArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray, int]]
+Solve = Callable[
+    [MapBlock, AnyArray, FloatArray, FloatArray, FloatArray | None],
+    tuple[FloatArray, FloatArray, int],
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +85,7 @@ def select(
     target: AnyArray,
     weight: FloatArray,
     taus: FloatArray,
+    offset: FloatArray | None = None,
     *,
     solve: Solve,
     unit: Callable[[MapBlock, FloatArray], float],
@@ -98,8 +102,10 @@ def select(
         What is fitted.
     taus : array
         Grid, rising.
+    offset : array of shape (n_rows, n_scores), optional
+        Scores that the fitted ones are added to.
     solve : callable
-        ``(map, target, alphas, weight) -> (dual, intercept, n_iter)``.
+        ``(map, target, alphas, weight, offset) -> (dual, intercept, n_iter)``.
     unit : callable
         ``(map, weight) -> alpha of tau = 1``.
     score : callable
@@ -111,7 +117,7 @@ def select(
     -------
     selection : Selection
     """
-    scores = _out_of_fold(folds, target, weight, taus, solve, unit)
+    scores = _out_of_fold(folds, target, weight, taus, offset, solve, unit)
     merits = np.array([score(s) for s in scores])
     for extension in range(EXTENSIONS + 1):
         best = int(np.argmax(merits))
@@ -129,7 +135,7 @@ def select(
         step = taus[1] / taus[0] if best == 0 else taus[-1] / taus[-2]
         powers = step ** np.arange(1, EXTENSION_POINTS + 1)
         more = taus[0] / powers[::-1] if best == 0 else taus[-1] * powers
-        new_scores = _out_of_fold(folds, target, weight, more, solve, unit)
+        new_scores = _out_of_fold(folds, target, weight, more, offset, solve, unit)
         new_merits = np.array([score(s) for s in new_scores])
         both = ((more, taus), (new_scores, scores), (new_merits, merits))
         if best != 0:
@@ -143,6 +149,7 @@ def _out_of_fold(
     target: AnyArray,
     weight: FloatArray,
     taus: FloatArray,
+    offset: FloatArray | None,
     solve: Solve,
     unit: Callable[[MapBlock, FloatArray], float],
 ) -> FloatArray:
@@ -151,11 +158,14 @@ def _out_of_fold(
     for fold in folds:
         train_weight = weight[fold.train_rows]
         alphas = taus * unit(fold.train, train_weight)
-        dual, intercept, _ = solve(fold.train, target[fold.train_rows], alphas, train_weight)
+        train_offset = None if offset is None else offset[fold.train_rows]
+        dual, intercept, _ = solve(
+            fold.train, target[fold.train_rows], alphas, train_weight, train_offset
+        )
         if out is None:
             out = np.zeros((len(taus), len(weight), dual.shape[2]))
         for k in range(len(taus)):
             w = fold.train.rmatmat(dual[k])
             out[k, fold.test_rows] = fold.test.matmat(w) + intercept[k]
     assert out is not None
-    return out
+    return out if offset is None else out + offset

@@ -62,6 +62,7 @@ def logistic_path(
     sample_weight: Any = None,
     *,
     n_classes: int = 2,
+    offset: Any = None,
     fit_intercept: bool = True,
     tol: float = 1e-8,
     max_iter: int = 1000,
@@ -80,6 +81,8 @@ def logistic_path(
         Nonnegative weights s.
     n_classes : int
         Two: one score, the log-odds of class 1. More: one score per class and the softmax.
+    offset : array of shape (n_rows, n_scores), optional
+        Scores that are added to the fitted ones, and not penalised.
     fit_intercept : bool
         Whether b is fitted, unpenalised; otherwise it is 0.
     tol : float
@@ -116,9 +119,11 @@ def logistic_path(
         raise ValueError(f"alpha must be positive and finite; got {alphas}.")
     n_rows = block.shape[0]
     weight = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
+    loss = _Binary(codes) if n_classes == 2 else _Multinomial(codes, n_classes)
     problem = _Problem(
         product=_gram_product(block),
-        loss=_Binary(codes) if n_classes == 2 else _Multinomial(codes, n_classes),
+        loss=loss,
+        offset=np.zeros((n_rows, loss.n_scores)) if offset is None else np.asarray(offset),
         share=(weight / weight.sum())[:, None],
         fit_intercept=fit_intercept,
     )
@@ -187,6 +192,7 @@ class _Problem:
 
     product: Product
     loss: _Binary | _Multinomial
+    offset: FloatArray
     share: FloatArray
     fit_intercept: bool
 
@@ -195,7 +201,7 @@ class _Problem:
         v, b = np.zeros((len(self.share), self.loss.n_scores)), np.zeros(self.loss.n_scores)
         if self.fit_intercept:
             for _ in range(50):  # Newton in at most a few numbers
-                score = np.broadcast_to(b, v.shape)
+                score = self.offset + b
                 slope = (self.share * self.loss.gradient(score)).sum(axis=0)
                 curvature = self.loss.curvature(score)
                 hessian = np.column_stack(
@@ -228,7 +234,7 @@ def _newton(
     share, loss, product = problem.share, problem.loss, problem.product
     gram_v = product(v)
     n_products = 1
-    score = gram_v + b
+    score = problem.offset + gram_v + b
     value = (share * loss.values(score)).sum() + alpha / 2 * np.vdot(v, gram_v)
     while True:
         gradient = share * loss.gradient(score)
