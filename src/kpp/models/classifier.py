@@ -218,12 +218,14 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         alphas: FloatArray,
         weight: FloatArray,
         offset: FloatArray | None = None,
+        *,
+        tol: float | None = None,
     ) -> tuple[FloatArray, FloatArray, int]:
         n_classes = len(self.classes_)
         present = np.unique(target[weight > 0])
         settings: dict[str, Any] = {
             "fit_intercept": self.fit_intercept,
-            "tol": self.tol,
+            "tol": self.tol if tol is None else tol,
             "max_iter": self.max_iter,
         }
         if len(present) == n_classes or offset is not None:

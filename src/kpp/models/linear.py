@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ from kpp.models.building import (
     weigh,
 )
 from kpp.models.predictor import LeafValues
-from kpp.models.selection import DEFAULT_TAUS, Fold, Selection, select
+from kpp.models.selection import DEFAULT_TAUS, SEARCH_TOL, Fold, Selection, select
 
 REGIMES = ("shared", "honest", "cross-fit", "fixed")
 ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
@@ -130,6 +131,8 @@ class KPPLinearModel(BaseEstimator, ABC):
         alphas: FloatArray,
         weight: FloatArray,
         offset: FloatArray | None = None,
+        *,
+        tol: float | None = None,
     ) -> tuple[FloatArray, FloatArray, int]:
         """Return dual (n_alphas, n_rows, n_scores), intercept and the number of products."""
 
@@ -591,7 +594,7 @@ class KPPLinearModel(BaseEstimator, ABC):
             weight,
             taus,
             offset,
-            solve=self._solve,
+            solve=partial(self._solve, tol=max(self.tol, SEARCH_TOL)),
             unit=fold_unit,
             score=lambda scores: self._score_out_of_fold(target, scores, weight),
             extend=self.alphas is None,

@@ -149,6 +149,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         alphas: FloatArray,
         weight: FloatArray,
         offset: FloatArray | None = None,
+        *,
+        tol: float | None = None,
     ) -> tuple[FloatArray, FloatArray, int]:
         path = ridge_path(
             block,
@@ -156,7 +158,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
             alphas,
             weight,
             fit_intercept=self.fit_intercept,
-            tol=self.tol,
+            tol=self.tol if tol is None else tol,
             max_iter=self.max_iter,
         )
         return path.dual, path.intercept, path.n_iter

@@ -17,6 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 
+# Scores need no more digits than this; the final fit takes the user's tolerance.
+SEARCH_TOL = 1e-5
 DEFAULT_TAUS = np.logspace(-4, 2, 20)
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
@@ -105,7 +107,8 @@ def select(
     offset : array of shape (n_rows, n_scores), optional
         Scores that the fitted ones are added to.
     solve : callable
-        ``(map, target, alphas, weight, offset) -> (dual, intercept, n_iter)``.
+        ``(map, target, alphas, weight, offset) -> (dual, intercept, n_iter)``, as exactly as
+        `SEARCH_TOL` asks for.
     unit : callable
         ``(map, weight) -> alpha of tau = 1``.
     score : callable
@@ -159,9 +162,12 @@ def _out_of_fold(
         train_weight = weight[fold.train_rows]
         alphas = taus * unit(fold.train, train_weight)
         train_offset = None if offset is None else offset[fold.train_rows]
-        dual, intercept, _ = solve(
-            fold.train, target[fold.train_rows], alphas, train_weight, train_offset
-        )
+        with warnings.catch_warnings():
+            # The final fit warns where the alpha that is used does not converge.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            dual, intercept, _ = solve(
+                fold.train, target[fold.train_rows], alphas, train_weight, train_offset
+            )
         if out is None:
             out = np.zeros((len(taus), len(weight), dual.shape[2]))
         for k in range(len(taus)):
