@@ -176,10 +176,15 @@ def weigh(
     )
 
 
+def named_blocks(embedding: MapBlock) -> list[tuple[str, MapBlock]]:
+    """The blocks of a map; a map of one forest is its only block."""
+    return embedding.blocks if isinstance(embedding, BlockMap) else [("", embedding)]
+
+
 def leaf_ids_of(at_rows: MapBlock) -> IntArray:
     """Leaf ids of all forests of a map, shape (n_trees, n_rows), each with its own ids."""
-    blocks = [b for _, b in at_rows.blocks] if isinstance(at_rows, BlockMap) else [at_rows]
-    return np.concatenate([b.leaf_ids for b in blocks if isinstance(b, PathMap)])
+    blocks = named_blocks(at_rows)
+    return np.concatenate([b.leaf_ids for _, b in blocks if isinstance(b, PathMap)])
 
 
 def is_classification(spec: Any, y: AnyArray) -> bool:

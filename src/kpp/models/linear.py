@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -10,26 +9,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    IsolationForest,
-    RandomForestClassifier,
-    RandomForestRegressor,
-    RandomTreesEmbedding,
-)
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import KFold, StratifiedKFold, check_cv, train_test_split
-from sklearn.utils import check_random_state
+from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._checks import check_choice, check_sample_weight
 from kpp._typing import AnyArray, FloatArray, IntArray
-from kpp.forest.arrays import Forest
-from kpp.forest.grow import UNSUPERVISED, is_grown, named_forest
-from kpp.forest.route import route
+from kpp.forest.grow import UNSUPERVISED, is_grown
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.building import (
@@ -37,28 +23,17 @@ from kpp.models.building import (
     check_new_rows,
     check_rows,
     forest_specs,
-    grow,
     leaf_ids_of,
-    seeds_for,
+    named_blocks,
     take_rows,
     takes_nan,
-    weigh,
 )
+from kpp.models.growing import cv_splits, fold_grown, grow_groups, later_folds, plain_map
 from kpp.models.predictor import LeafValues
 from kpp.models.selection import DEFAULT_TAUS, SEARCH_TOL, Fold, Selection, select
 
 REGIMES = ("shared", "honest", "cross-fit", "fixed")
 ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
-AVERAGING = (
-    BaggingClassifier,
-    BaggingRegressor,
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    IsolationForest,
-    RandomForestClassifier,
-    RandomForestRegressor,
-    RandomTreesEmbedding,
-)
 
 
 class KPPLinearModel(BaseEstimator, ABC):
@@ -200,14 +175,14 @@ class KPPLinearModel(BaseEstimator, ABC):
             start = self._partition_model(X, labels, given, partition)
             embedding = start.map_.on(take_rows(X, rows))
         elif self._is_auto() and self._way() == "fold-grown":
-            embedding, folds = self._fold_grown(specs, X, labels, given, groups)
+            embedding, folds = fold_grown(self, specs, X, labels, given, groups)
         else:
-            grown = self._plain_map(specs, X, labels, given, partition, self.random_state)
+            grown = plain_map(self, specs, X, labels, given, partition, self.random_state)
             embedding = grown.on(take_rows(X, rows))
         if not self._is_auto():
             folds = []
         elif self._way() != "fold-grown":
-            folds = self._folds(specs, X, labels, given, groups, rows, embedding)
+            folds = later_folds(self, specs, X, labels, given, groups, rows, embedding)
         offset = None if start is None else start._scores(take_rows(X, rows))
         target, weight = target[rows], weight[rows]
         unit = self._unit(embedding, weight)
@@ -235,7 +210,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         groups: Any,
     ) -> Any:
         """PB-03: for each fold q, trees without q and q + 1, the linear layer on q + 1."""
-        splits = self._cv_splits(X, labels, groups)
+        splits = cv_splits(self, labels, groups)
         if len(splits) < 3:
             raise ValueError(
                 "regime='cross-fit' needs at least 3 folds: one to predict, one to fit on and one "
@@ -243,7 +218,8 @@ class KPPLinearModel(BaseEstimator, ABC):
             )
         tests = [test for _, test in splits]
         fits = [*tests[1:], tests[0]]
-        embeddings, _ = self._grow_groups(
+        embeddings, _ = grow_groups(
+            self,
             specs,
             X,
             labels,
@@ -276,7 +252,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         blocks = [
             (f"{name}fold{q}", block)
             for q, embedding in enumerate(embeddings)
-            for name, block in _named_blocks(embedding)
+            for name, block in named_blocks(embedding)
         ]
         self.folds_ = [(fold.train_rows, fold.test_rows) for fold in folds]
         scale = float(np.mean(units))
@@ -319,7 +295,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         dual: Any,
         n_iter: int,
     ) -> None:
-        blocks = _named_blocks(embedding)
+        blocks = named_blocks(embedding)
         forests = [(name, block.forest) for name, block in blocks if isinstance(block, PathMap)]
         self.forest_ = forests if isinstance(embedding, BlockMap) else forests[0][1]
         self.map_ = embedding
@@ -391,178 +367,6 @@ class KPPLinearModel(BaseEstimator, ABC):
             rows, test_size=self.honest_fraction, random_state=self.random_state
         )
         return partition, fit
-
-    def _plain_map(
-        self,
-        specs: list[tuple[str, Any]],
-        X: Any,
-        labels: AnyArray,
-        weight: FloatArray | None,
-        rows: AnyArray | None,
-        seed: Any,
-    ) -> MapBlock:
-        """Grow each forest on the given rows (all, where it is fixed) and weigh it."""
-        if rows is not None and len(rows) < len(labels):
-            X, labels = take_rows(X, rows), labels[rows]
-            weight = None if weight is None else weight[rows]
-        seeds = seeds_for(seed, len(specs))
-        blocks: list[tuple[str, MapBlock]] = []
-        for (name, spec), own_seed in zip(specs, seeds, strict=True):
-            forest = grow(
-                self,
-                spec,
-                X,
-                labels,
-                weight,
-                classification=self._classification,
-                random_state=own_seed,
-            )
-            blocks.append((name, self._weighed(spec, forest, X, labels, weight)))
-        return BlockMap(blocks) if isinstance(self.forest, list) else blocks[0][1]
-
-    def _weighed(
-        self, spec: Any, forest: Forest, X: Any, labels: AnyArray, weight: FloatArray | None
-    ) -> PathMap:
-        # Trees without a split embed every row as 0, and the model predicts a constant.
-        weights = weigh(
-            self,
-            spec,
-            forest,
-            X,
-            labels,
-            weight,
-            classification=self._classification,
-            allow_no_mass=True,
-        )
-        return PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
-
-    def _cv_splits(self, X: Any, labels: AnyArray, groups: Any) -> list[tuple[AnyArray, AnyArray]]:
-        splitter = self._splitter(labels)
-        with warnings.catch_warnings():
-            # A rare class may be absent from a fold; that is provided for.
-            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-            splits = list(splitter.split(np.zeros(len(labels)), labels, groups))
-        tested = np.concatenate([test for _, test in splits])
-        if not np.array_equal(np.sort(tested), np.arange(len(labels))):
-            raise ValueError("cv must put every row into exactly one test fold.")
-        return splits
-
-    def _splitter(self, labels: AnyArray) -> Any:
-        if not isinstance(self.cv, int | np.integer):
-            return check_cv(self.cv, labels, classifier=self._classification)
-        if self.cv < 2:
-            raise ValueError(f"cv must be at least 2 folds, or a splitter; got {self.cv}.")
-        random = check_random_state(self.random_state)
-        n_rows = len(labels)
-        if n_rows < 2:
-            raise ValueError(f"alpha='auto' needs at least 2 rows for its folds; got {n_rows}.")
-        largest = np.unique(labels, return_counts=True)[1].max() if self._classification else 0
-        if largest >= 2:
-            return StratifiedKFold(min(self.cv, largest), shuffle=True, random_state=random)
-        return KFold(min(self.cv, n_rows), shuffle=True, random_state=random)
-
-    def _folds(
-        self,
-        specs: list[tuple[str, Any]],
-        X: Any,
-        labels: AnyArray,
-        weight: FloatArray | None,
-        groups: Any,
-        rows: AnyArray,
-        embedding: MapBlock,
-    ) -> list[Fold]:
-        """Folds of the fit rows: the same map for all (frozen), or a forest for each (regrown)."""
-        groups = None if groups is None else np.asarray(groups)[rows]
-        splits = self._cv_splits(X, labels[rows], groups)
-        if self._way() == "frozen":
-            return [Fold(embedding.rows(a), embedding.rows(b), a, b) for a, b in splits]
-        folds = []
-        for train, test in splits:
-            grown = self._plain_map(specs, X, labels, weight, train, self.random_state)
-            folds.append(
-                Fold(
-                    grown.on(take_rows(X, train)),
-                    grown.on(take_rows(X, test)),
-                    train,
-                    test,
-                )
-            )
-        return folds
-
-    def _fold_grown(
-        self,
-        specs: list[tuple[str, Any]],
-        X: Any,
-        labels: AnyArray,
-        weight: FloatArray | None,
-        groups: Any,
-    ) -> tuple[MapBlock, list[Fold]]:
-        """One forest in as many groups as folds; the trees of a group never see their fold."""
-        splits = self._cv_splits(X, labels, groups)
-        maps, forests = self._grow_groups(specs, X, labels, weight, [train for train, _ in splits])
-        final: list[tuple[str, MapBlock]] = []
-        for k, (name, spec) in enumerate(specs):
-            parts = [by_group[k] for by_group in forests]
-            joined = Forest.concatenate(parts)
-            own = [_named_blocks(group)[k][1] for group in maps]
-            ids = np.concatenate([block.leaf_ids for block in own if isinstance(block, PathMap)])
-            sizes = [forest.n_nodes for forest in parts]
-            starts = np.repeat(np.cumsum(sizes) - sizes, [f.n_trees for f in parts])
-            ids += starts.astype(np.int32)[:, None]
-            final.append((name, self._weighed(spec, joined, X, labels, weight).at_leaves(ids)))
-        folds = [
-            Fold(group.rows(train), group.rows(test), train, test)
-            for (train, test), group in zip(splits, maps, strict=True)
-        ]
-        return (BlockMap(final) if isinstance(self.forest, list) else final[0][1]), folds
-
-    def _grow_groups(
-        self,
-        specs: list[tuple[str, Any]],
-        X: Any,
-        labels: AnyArray,
-        weight: FloatArray | None,
-        rows_of_groups: list[AnyArray],
-    ) -> tuple[list[MapBlock], list[list[Forest]]]:
-        """Grow a share of the trees on each set of rows; a map of all rows for each group."""
-        random = check_random_state(self.random_state)
-        maps: list[MapBlock] = []
-        forests: list[list[Forest]] = []
-        for q, rows in enumerate(rows_of_groups):
-            X_own, y_own = take_rows(X, rows), labels[rows]
-            weight_own = None if weight is None else weight[rows]
-            blocks: list[tuple[str, MapBlock]] = []
-            forests.append([])
-            for name, spec in specs:
-                forest = grow(
-                    self,
-                    self._one_group(spec, q, len(rows_of_groups), len(rows)),
-                    X_own,
-                    y_own,
-                    weight_own,
-                    classification=self._classification,
-                    random_state=int(random.randint(np.iinfo(np.int32).max)),
-                )
-                forests[q].append(forest)
-                block = self._weighed(spec, forest, X_own, y_own, weight_own)
-                blocks.append((name, block.at_leaves(route(forest, X, n_jobs=self.n_jobs))))
-            maps.append(BlockMap(blocks) if isinstance(self.forest, list) else blocks[0][1])
-        return maps, forests
-
-    def _one_group(self, spec: Any, q: int, n_groups: int, n_rows: int) -> Any:
-        """The ensemble of group q: its share of the trees; boosters keep all their rounds."""
-        if isinstance(spec, str):
-            spec = named_forest(
-                spec,
-                classification=self._classification,
-                n_rows=n_rows,
-                n_estimators=self.n_estimators,
-                n_jobs=self.n_jobs,
-            )
-        if not isinstance(spec, AVERAGING):
-            return spec
-        n_trees = spec.n_estimators // n_groups + (q < spec.n_estimators % n_groups)
-        return clone(spec).set_params(n_estimators=max(1, n_trees))
 
     def _choose(
         self,
@@ -655,7 +459,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         weight = np.full(self.map_.shape[0], 1.0 / self.map_.shape[0])
         coefficients = np.atleast_2d(self.coef_)
         # rmatvec gives p(v) s_v; times s_v w_v^2 it is the mean square of w_v Phi_v.
-        blocks = _named_blocks(self.map_)
+        blocks = named_blocks(self.map_)
         scale = np.concatenate([b.scale for _, b in blocks if isinstance(b, PathMap)])
         squares = self.map_.rmatvec(weight) * scale * np.square(coefficients).sum(axis=0)
         variable = self.map_.coordinate_variable
@@ -669,7 +473,3 @@ class KPPLinearModel(BaseEstimator, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = takes_nan(self.forest)
         return tags
-
-
-def _named_blocks(embedding: MapBlock) -> list[tuple[str, MapBlock]]:
-    return embedding.blocks if isinstance(embedding, BlockMap) else [("", embedding)]

@@ -1,0 +1,224 @@
+"""Growing forests for a fit: plain, one per fold, or one in groups that each miss a fold."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    RandomTreesEmbedding,
+)
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from sklearn.utils import check_random_state
+
+from kpp._typing import AnyArray, FloatArray
+from kpp.forest.arrays import Forest
+from kpp.forest.grow import named_forest
+from kpp.forest.route import route
+from kpp.geometry.composed import BlockMap
+from kpp.geometry.maps import MapBlock, PathMap
+from kpp.models.building import grow, named_blocks, seeds_for, take_rows, weigh
+from kpp.models.selection import Fold
+
+# Ensembles whose trees may be shared out over groups; boosters keep all their rounds in each.
+AVERAGING = (
+    BaggingClassifier,
+    BaggingRegressor,
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    IsolationForest,
+    RandomForestClassifier,
+    RandomForestRegressor,
+    RandomTreesEmbedding,
+)
+
+
+def cv_splits(model: Any, labels: AnyArray, groups: Any) -> list[tuple[AnyArray, AnyArray]]:
+    """Train and test rows of every fold; every row is in one test fold."""
+    splitter = _splitter(model, labels)
+    with warnings.catch_warnings():
+        # A rare class may be absent from a fold; that is provided for.
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        splits = list(splitter.split(np.zeros(len(labels)), labels, groups))
+    tested = np.concatenate([test for _, test in splits])
+    if not np.array_equal(np.sort(tested), np.arange(len(labels))):
+        raise ValueError("cv must put every row into exactly one test fold.")
+    return splits
+
+
+def _splitter(model: Any, labels: AnyArray) -> Any:
+    if not isinstance(model.cv, int | np.integer):
+        return check_cv(model.cv, labels, classifier=model._classification)
+    if model.cv < 2:
+        raise ValueError(f"cv must be at least 2 folds, or a splitter; got {model.cv}.")
+    random = check_random_state(model.random_state)
+    n_rows = len(labels)
+    if n_rows < 2:
+        raise ValueError(f"alpha='auto' needs at least 2 rows for its folds; got {n_rows}.")
+    largest = np.unique(labels, return_counts=True)[1].max() if model._classification else 0
+    if largest >= 2:
+        return StratifiedKFold(min(model.cv, largest), shuffle=True, random_state=random)
+    return KFold(min(model.cv, n_rows), shuffle=True, random_state=random)
+
+
+def plain_map(
+    model: Any,
+    specs: list[tuple[str, Any]],
+    X: Any,
+    labels: AnyArray,
+    weight: FloatArray | None,
+    rows: AnyArray | None,
+    seed: Any,
+) -> MapBlock:
+    """Grow each forest on the given rows (all, where it is fixed) and weigh it."""
+    if rows is not None and len(rows) < len(labels):
+        X, labels = take_rows(X, rows), labels[rows]
+        weight = None if weight is None else weight[rows]
+    seeds = seeds_for(seed, len(specs))
+    blocks: list[tuple[str, MapBlock]] = []
+    for (name, spec), own_seed in zip(specs, seeds, strict=True):
+        forest = grow(
+            model,
+            spec,
+            X,
+            labels,
+            weight,
+            classification=model._classification,
+            random_state=own_seed,
+        )
+        blocks.append((name, weighed_map(model, spec, forest, X, labels, weight)))
+    return BlockMap(blocks) if isinstance(model.forest, list) else blocks[0][1]
+
+
+def later_folds(
+    model: Any,
+    specs: list[tuple[str, Any]],
+    X: Any,
+    labels: AnyArray,
+    weight: FloatArray | None,
+    groups: Any,
+    rows: AnyArray,
+    embedding: MapBlock,
+) -> list[Fold]:
+    """Folds of the fit rows: the same map for all (frozen), or a forest for each (regrown)."""
+    groups = None if groups is None else np.asarray(groups)[rows]
+    splits = cv_splits(model, labels[rows], groups)
+    if model._way() == "frozen":
+        return [Fold(embedding.rows(a), embedding.rows(b), a, b) for a, b in splits]
+    folds = []
+    for train, test in splits:
+        grown = plain_map(model, specs, X, labels, weight, train, model.random_state)
+        folds.append(
+            Fold(
+                grown.on(take_rows(X, train)),
+                grown.on(take_rows(X, test)),
+                train,
+                test,
+            )
+        )
+    return folds
+
+
+def fold_grown(
+    model: Any,
+    specs: list[tuple[str, Any]],
+    X: Any,
+    labels: AnyArray,
+    weight: FloatArray | None,
+    groups: Any,
+) -> tuple[MapBlock, list[Fold]]:
+    """One forest in as many groups as folds; the trees of a group never see their fold."""
+    splits = cv_splits(model, labels, groups)
+    maps, forests = grow_groups(model, specs, X, labels, weight, [train for train, _ in splits])
+    final: list[tuple[str, MapBlock]] = []
+    for k, (name, spec) in enumerate(specs):
+        parts = [by_group[k] for by_group in forests]
+        joined = Forest.concatenate(parts)
+        own = [named_blocks(group)[k][1] for group in maps]
+        ids = np.concatenate([block.leaf_ids for block in own if isinstance(block, PathMap)])
+        sizes = [forest.n_nodes for forest in parts]
+        starts = np.repeat(np.cumsum(sizes) - sizes, [f.n_trees for f in parts])
+        ids += starts.astype(np.int32)[:, None]
+        final.append((name, weighed_map(model, spec, joined, X, labels, weight).at_leaves(ids)))
+    folds = [
+        Fold(group.rows(train), group.rows(test), train, test)
+        for (train, test), group in zip(splits, maps, strict=True)
+    ]
+    return (BlockMap(final) if isinstance(model.forest, list) else final[0][1]), folds
+
+
+def grow_groups(
+    model: Any,
+    specs: list[tuple[str, Any]],
+    X: Any,
+    labels: AnyArray,
+    weight: FloatArray | None,
+    rows_of_groups: list[AnyArray],
+) -> tuple[list[MapBlock], list[list[Forest]]]:
+    """Grow a share of the trees on each set of rows; a map of all rows for each group."""
+    random = check_random_state(model.random_state)
+    maps: list[MapBlock] = []
+    forests: list[list[Forest]] = []
+    for q, rows in enumerate(rows_of_groups):
+        X_own, y_own = take_rows(X, rows), labels[rows]
+        weight_own = None if weight is None else weight[rows]
+        blocks: list[tuple[str, MapBlock]] = []
+        forests.append([])
+        for name, spec in specs:
+            forest = grow(
+                model,
+                _one_group(model, spec, q, len(rows_of_groups), len(rows)),
+                X_own,
+                y_own,
+                weight_own,
+                classification=model._classification,
+                random_state=int(random.randint(np.iinfo(np.int32).max)),
+            )
+            forests[q].append(forest)
+            block = weighed_map(model, spec, forest, X_own, y_own, weight_own)
+            blocks.append((name, block.at_leaves(route(forest, X, n_jobs=model.n_jobs))))
+        maps.append(BlockMap(blocks) if isinstance(model.forest, list) else blocks[0][1])
+    return maps, forests
+
+
+def _one_group(model: Any, spec: Any, q: int, n_groups: int, n_rows: int) -> Any:
+    """The ensemble of group q: its share of the trees; boosters keep all their rounds."""
+    if isinstance(spec, str):
+        spec = named_forest(
+            spec,
+            classification=model._classification,
+            n_rows=n_rows,
+            n_estimators=model.n_estimators,
+            n_jobs=model.n_jobs,
+        )
+    if not isinstance(spec, AVERAGING):
+        return spec
+    n_trees = spec.n_estimators // n_groups + (q < spec.n_estimators % n_groups)
+    return clone(spec).set_params(n_estimators=max(1, n_trees))
+
+
+def weighed_map(
+    model: Any, spec: Any, forest: Forest, X: Any, labels: AnyArray, weight: FloatArray | None
+) -> PathMap:
+    """The map of one forest, with the weights that the model's parameters ask for."""
+    # Trees without a split embed every row as 0, and the model predicts a constant.
+    weights = weigh(
+        model,
+        spec,
+        forest,
+        X,
+        labels,
+        weight,
+        classification=model._classification,
+        allow_no_mass=True,
+    )
+    return PathMap(forest, weights, normalize=model.normalize, n_jobs=model.n_jobs)
