@@ -11,10 +11,19 @@ from numpydoc_lite import sections
 import kpp
 import kpp.forest
 import kpp.geometry
+import kpp.solvers
 from kpp._compile import compiled
 from kpp._parallel import blocks_of, run_blocks
 
-PUBLIC = ["Forest", "KPPEmbedding", "half_forest_discrepancy", "kernel", "path_distance"]
+PUBLIC = [
+    "Forest",
+    "KPPClassifier",
+    "KPPEmbedding",
+    "KPPRegressor",
+    "half_forest_discrepancy",
+    "kernel",
+    "path_distance",
+]
 
 
 def test_public_names():
@@ -22,7 +31,9 @@ def test_public_names():
     assert all(hasattr(kpp, name) for name in kpp.__all__)
 
 
-@pytest.mark.parametrize("module", [kpp, kpp.forest, kpp.geometry], ids=lambda m: m.__name__)
+@pytest.mark.parametrize(
+    "module", [kpp, kpp.forest, kpp.geometry, kpp.solvers], ids=lambda m: m.__name__
+)
 def test_docstrings_name_the_parameters(module):
     for name in module.__all__:
         thing = getattr(module, name)
