@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 # Trees are reduced in this many runs, in order, whatever the number of threads: that makes
 # every product bit-identical for any n_jobs.
 N_TREE_BLOCKS = 8
+# Leaf ids and nodes that make a run worth a thread; below, starting one costs more.
+WORK_PER_BLOCK = 30_000
 NORMALIZATIONS = ("forest", "tree")
 _BYTES_PER_TILE = 1 << 19
 
@@ -313,17 +315,23 @@ class PathMap(MapBlock):
         )
         return out
 
+    def _tree_blocks(self) -> list[tuple[int, int]]:
+        """Runs of trees: few where the work is small, whatever the number of threads."""
+        work = self.leaf_ids.size + self.forest.n_nodes
+        n_blocks = min(N_TREE_BLOCKS, max(1, work // WORK_PER_BLOCK))
+        return blocks_of(self.forest.n_trees, n_blocks)
+
     def _each_run_of_trees(self, work: Callable[[tuple[int, int]], None]) -> None:
-        blocks = blocks_of(self.forest.n_trees, N_TREE_BLOCKS)
+        blocks = self._tree_blocks()
         run_blocks(lambda b: work(blocks[b]), len(blocks), self.n_jobs)
 
     def _sum_over_trees(self, work: Callable[[tuple[int, int], FloatArray], None]) -> FloatArray:
-        blocks = blocks_of(self.forest.n_trees, N_TREE_BLOCKS)
+        blocks = self._tree_blocks()
         partial = np.zeros((len(blocks), self.shape[0]))
         run_blocks(lambda b: work(blocks[b], partial[b]), len(blocks), self.n_jobs)
         for block in partial[1:]:
             partial[0] += block
-        return partial[0].copy()
+        return partial[0].copy() if len(partial) > 1 else partial[0]
 
     # Norms. C(v), the path sum of squared coordinates, is one number per leaf.
 

@@ -15,7 +15,7 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.models.building import check_target
 from kpp.models.linear import KPPLinearModel
-from kpp.models.selection import mean_squared_spread
+from kpp.models.selection import Solved, mean_squared_spread
 from kpp.solvers import logistic_path
 
 # Log-odds of a class that no row of a fold belongs to.
@@ -138,6 +138,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     """
 
     _classification = True
+    _search_tol = 1e-5
 
     def __init__(
         self,
@@ -220,29 +221,31 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         offset: FloatArray | None = None,
         *,
         tol: float | None = None,
-    ) -> tuple[FloatArray, FloatArray, int]:
+        max_iter: int | None = None,
+    ) -> Solved:
         n_classes = len(self.classes_)
         present = np.unique(target[weight > 0])
         settings: dict[str, Any] = {
             "fit_intercept": self.fit_intercept,
             "tol": self.tol if tol is None else tol,
-            "max_iter": self.max_iter,
+            "max_iter": self.max_iter if max_iter is None else max_iter,
         }
         if len(present) == n_classes or offset is not None:
             path = logistic_path(
                 block, target, alphas, weight, n_classes=n_classes, offset=offset, **settings
             )
-            return path.dual, path.intercept, int(path.n_iter.sum())
+            return Solved(path.dual, path.intercept, int(path.n_iter.sum()), path.converged)
         # A class that these rows lack is almost impossible, whatever x.
         n_scores = 1 if n_classes == 2 else n_classes
         dual = np.zeros((len(alphas), len(target), n_scores))
         intercept = np.full((len(alphas), n_scores), ABSENT)
+        constant = np.ones(len(alphas), dtype=bool)
         if n_classes == 2:
             intercept[:] = ABSENT if present[0] == 0 else -ABSENT
-            return dual, intercept, 0
+            return Solved(dual, intercept, 0, constant)
         intercept[:, present] = 0.0
         if len(present) == 1:
-            return dual, intercept, 0
+            return Solved(dual, intercept, 0, constant)
         known = weight > 0
         path = logistic_path(
             block.rows(known),
@@ -257,7 +260,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             inner, b = np.concatenate([-inner / 2, inner / 2], axis=2), np.hstack([-b / 2, b / 2])
         dual[np.ix_(np.arange(len(alphas)), np.flatnonzero(known), present)] = inner
         intercept[:, present] = b
-        return dual, intercept, int(path.n_iter.sum())
+        return Solved(dual, intercept, int(path.n_iter.sum()), path.converged)
 
     def _unit(self, block: MapBlock, weight: FloatArray) -> float:
         return mean_squared_spread(block, weight) / float(weight.sum())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from kpp.models.building import (
 )
 from kpp.models.growing import cv_splits, fold_grown, grow_groups, later_folds, plain_map
 from kpp.models.predictor import LeafValues
-from kpp.models.selection import DEFAULT_TAUS, SEARCH_TOL, Fold, Selection, select
+from kpp.models.selection import DEFAULT_TAUS, Fold, Selection, Solved, select
 
 REGIMES = ("shared", "honest", "cross-fit", "fixed")
 ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
@@ -94,6 +93,10 @@ class KPPLinearModel(BaseEstimator, ABC):
     @abstractmethod
     def _classification(self) -> bool: ...
 
+    @property
+    @abstractmethod
+    def _search_tol(self) -> float: ...
+
     @abstractmethod
     def _encode(self, y: Any, n_rows: int) -> tuple[AnyArray, AnyArray]:
         """Return the target as the forest sees it and as the solver does."""
@@ -108,8 +111,9 @@ class KPPLinearModel(BaseEstimator, ABC):
         offset: FloatArray | None = None,
         *,
         tol: float | None = None,
-    ) -> tuple[FloatArray, FloatArray, int]:
-        """Return dual (n_alphas, n_rows, n_scores), intercept and the number of products."""
+        max_iter: int | None = None,
+    ) -> Solved:
+        """Fit the linear layer for several alphas."""
 
     @abstractmethod
     def _unit(self, block: MapBlock, weight: FloatArray) -> float:
@@ -188,15 +192,15 @@ class KPPLinearModel(BaseEstimator, ABC):
         unit = self._unit(embedding, weight)
         selection = self._choose(folds, target, weight, offset, unit, None)
         alpha = float(self.alpha) if selection is None else selection.taus[selection.best] * unit
-        dual, intercept, n_iter = self._solve(embedding, target, np.array([alpha]), weight, offset)
-        coefficients, b = embedding.rmatmat(dual[0]).T, intercept[0]
+        solved = self._solve(embedding, target, np.array([alpha]), weight, offset)
+        coefficients, b = embedding.rmatmat(solved.dual[0]).T, solved.intercept[0]
         if start is not None:
             coefficients = coefficients + np.atleast_2d(start.coef_)
             b = b + np.atleast_1d(start.intercept_)
         self.folds_ = [(rows[fold.train_rows], rows[fold.test_rows]) for fold in folds] or None
         self.alpha_ = float(alpha)
         self._set_selection(selection, unit)
-        self._set_fit(embedding, coefficients, b, dual[0], n_iter)
+        self._set_fit(embedding, coefficients, b, solved.dual[0], solved.n_iter)
         return self
 
     def _fit_cross(
@@ -237,18 +241,18 @@ class KPPLinearModel(BaseEstimator, ABC):
         parts, intercepts = [], []
         for fold, unit in zip(folds, units, strict=True):
             alpha = self.alpha if selection is None else selection.taus[selection.best] * unit
-            own, b, n_iter = self._solve(
+            solved = self._solve(
                 fold.train,
                 target[fold.train_rows],
                 np.array([float(alpha)]),
                 weight[fold.train_rows],
             )
             if dual is None:
-                dual = np.zeros((len(weight), own.shape[2]))
-            dual[fold.train_rows] = own[0] / n_folds
-            parts.append(fold.train.rmatmat(own[0]).T / n_folds)
-            intercepts.append(b[0] / n_folds)
-            total += n_iter
+                dual = np.zeros((len(weight), solved.dual.shape[2]))
+            dual[fold.train_rows] = solved.dual[0] / n_folds
+            parts.append(fold.train.rmatmat(solved.dual[0]).T / n_folds)
+            intercepts.append(solved.intercept[0] / n_folds)
+            total += solved.n_iter
         blocks = [
             (f"{name}fold{q}", block)
             for q, embedding in enumerate(embeddings)
@@ -398,7 +402,8 @@ class KPPLinearModel(BaseEstimator, ABC):
             weight,
             taus,
             offset,
-            solve=partial(self._solve, tol=max(self.tol, SEARCH_TOL)),
+            solve=self._solve,
+            search_tol=self._search_tol,
             unit=fold_unit,
             score=lambda scores: self._score_out_of_fold(target, scores, weight),
             extend=self.alphas is None,

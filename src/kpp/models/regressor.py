@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.models.linear import KPPLinearModel
-from kpp.models.selection import mean_squared_spread
+from kpp.models.selection import Solved, mean_squared_spread
 from kpp.solvers import ridge_path
 
 
@@ -132,6 +132,9 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     """
 
     _classification = False
+    # The residual bounds the error of the fitted values: a thousandth of the target's spread
+    # does not move the choice of alpha.
+    _search_tol = 1e-3
 
     def _encode(self, y: Any, n_rows: int) -> tuple[AnyArray, AnyArray]:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
@@ -151,7 +154,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         offset: FloatArray | None = None,
         *,
         tol: float | None = None,
-    ) -> tuple[FloatArray, FloatArray, int]:
+        max_iter: int | None = None,
+    ) -> Solved:
         path = ridge_path(
             block,
             target if offset is None else target - offset,
@@ -159,9 +163,9 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
             weight,
             fit_intercept=self.fit_intercept,
             tol=self.tol if tol is None else tol,
-            max_iter=self.max_iter,
+            max_iter=self.max_iter if max_iter is None else max_iter,
         )
-        return path.dual, path.intercept, path.n_iter
+        return Solved(path.dual, path.intercept, path.n_iter, path.converged)
 
     def _unit(self, block: MapBlock, weight: FloatArray) -> float:
         return mean_squared_spread(block, weight)

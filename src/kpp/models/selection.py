@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -17,16 +18,51 @@ from sklearn.exceptions import ConvergenceWarning
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 
-# Scores need no more digits than this; the final fit takes the user's tolerance.
-SEARCH_TOL = 1e-5
+# Small alphas take many products and seldom win. They are cut off early, which regularises them,
+# and taken up again where the choice depends on it.
+SEARCH_PRODUCTS = (100, 400)
 DEFAULT_TAUS = np.logspace(-4, 2, 20)
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
 
-Solve = Callable[
-    [MapBlock, AnyArray, FloatArray, FloatArray, FloatArray | None],
-    tuple[FloatArray, FloatArray, int],
-]
+
+class Solve(Protocol):
+    """Fit the linear layer for several alphas: a solver, with all but the data settled."""
+
+    def __call__(
+        self,
+        block: MapBlock,
+        target: AnyArray,
+        alphas: FloatArray,
+        weight: FloatArray,
+        offset: FloatArray | None = None,
+        *,
+        tol: float | None = None,
+        max_iter: int | None = None,
+    ) -> Solved:
+        """Return the solutions; `tol` and `max_iter` are the user's by default."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Solutions for several alphas.
+
+    Parameters
+    ----------
+    dual : array of shape (n_alphas, n_rows, n_scores)
+        Coefficients of the rows.
+    intercept : array of shape (n_alphas, n_scores)
+        b.
+    n_iter : int
+        Products with the Gram.
+    converged : bool array of shape (n_alphas,)
+        Which alphas met the tolerance.
+    """
+
+    dual: FloatArray
+    intercept: FloatArray
+    n_iter: int
+    converged: AnyArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +128,7 @@ def select(
     solve: Solve,
     unit: Callable[[MapBlock, FloatArray], float],
     score: Callable[[FloatArray], float],
+    search_tol: float,
     extend: bool,
 ) -> Selection:
     """Score every tau out of fold, and extend the grid while its edge is best.
@@ -106,13 +143,14 @@ def select(
         Grid, rising.
     offset : array of shape (n_rows, n_scores), optional
         Scores that the fitted ones are added to.
-    solve : callable
-        ``(map, target, alphas, weight, offset) -> (dual, intercept, n_iter)``, as exactly as
-        `SEARCH_TOL` asks for.
+    solve : Solve
+        The solver.
     unit : callable
         ``(map, weight) -> alpha of tau = 1``.
     score : callable
         Out-of-fold scores of shape (n_rows, n_scores) -> figure of merit.
+    search_tol : float
+        Tolerance of the solver while searching; what is kept gets two digits more.
     extend : bool
         Whether the grid may grow.
 
@@ -120,14 +158,31 @@ def select(
     -------
     selection : Selection
     """
-    scores = _out_of_fold(folds, target, weight, taus, offset, solve, unit)
-    merits = np.array([score(s) for s in scores])
+
+    def grid(points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        first, scores, merits = 0, None, np.empty(len(points))
+        for products in (*SEARCH_PRODUCTS, None):
+            # From the second time on, only alphas from the best one's lower neighbour upward.
+            new, converged = _out_of_fold(
+                folds, target, weight, points[first:], offset, solve, unit, search_tol, products
+            )
+            scores = new if scores is None else np.concatenate([scores[:first], new])
+            merits[first:] = [score(s) for s in new]
+            best = int(np.argmax(merits))
+            needed = max(0, best - 1)
+            if needed >= first and converged[needed - first : best - first + 1].all():
+                break
+            first = needed
+        assert scores is not None
+        return scores, merits
+
+    scores, merits = grid(taus)
     for extension in range(EXTENSIONS + 1):
         best = int(np.argmax(merits))
         if not extend or 0 < best < len(taus) - 1 or len(taus) < 2:
             break
-        at = "lower" if best == 0 else "upper"
         if extension == EXTENSIONS:
+            at = "lower" if best == 0 else "upper"
             warnings.warn(
                 f"The best alpha lies on the {at} edge of the grid, even after extending it: the "
                 "scores may still improve beyond. Give your own alphas, or a fixed alpha.",
@@ -138,13 +193,16 @@ def select(
         step = taus[1] / taus[0] if best == 0 else taus[-1] / taus[-2]
         powers = step ** np.arange(1, EXTENSION_POINTS + 1)
         more = taus[0] / powers[::-1] if best == 0 else taus[-1] * powers
-        new_scores = _out_of_fold(folds, target, weight, more, offset, solve, unit)
-        new_merits = np.array([score(s) for s in new_scores])
+        new_scores, new_merits = grid(more)
         both = ((more, taus), (new_scores, scores), (new_merits, merits))
         if best != 0:
             both = tuple(pair[::-1] for pair in both)  # type: ignore[assignment]
         taus, scores, merits = (np.concatenate(pair) for pair in both)
-    return Selection(taus, merits, best, scores[best])
+    exact, _ = _out_of_fold(
+        folds, target, weight, taus[best : best + 1], offset, solve, unit, search_tol / 100, None
+    )
+    merits[best] = score(exact[0])
+    return Selection(taus, merits, best, exact[0])
 
 
 def _out_of_fold(
@@ -155,23 +213,38 @@ def _out_of_fold(
     offset: FloatArray | None,
     solve: Solve,
     unit: Callable[[MapBlock, FloatArray], float],
-) -> FloatArray:
-    """Scores of every row by the fold that has not seen it, shape (n_taus, n_rows, n_scores)."""
+    tol: float | None,
+    max_iter: int | None,
+) -> tuple[FloatArray, AnyArray]:
+    """Scores of every row by the fold that has not seen it, and which taus converged.
+
+    Returns
+    -------
+    scores : array of shape (n_taus, n_rows, n_scores)
+    converged : bool array of shape (n_taus,)
+    """
     out: FloatArray | None = None
+    converged = np.ones(len(taus), dtype=bool)
     for fold in folds:
         train_weight = weight[fold.train_rows]
-        alphas = taus * unit(fold.train, train_weight)
         train_offset = None if offset is None else offset[fold.train_rows]
         with warnings.catch_warnings():
             # The final fit warns where the alpha that is used does not converge.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            dual, intercept, _ = solve(
-                fold.train, target[fold.train_rows], alphas, train_weight, train_offset
+            solved = solve(
+                fold.train,
+                target[fold.train_rows],
+                taus * unit(fold.train, train_weight),
+                train_weight,
+                train_offset,
+                tol=tol,
+                max_iter=max_iter,
             )
+        converged &= solved.converged
         if out is None:
-            out = np.zeros((len(taus), len(weight), dual.shape[2]))
+            out = np.zeros((len(taus), len(weight), solved.dual.shape[2]))
         for k in range(len(taus)):
-            w = fold.train.rmatmat(dual[k])
-            out[k, fold.test_rows] = fold.test.matmat(w) + intercept[k]
+            w = fold.train.rmatmat(solved.dual[k])
+            out[k, fold.test_rows] = fold.test.matmat(w) + solved.intercept[k]
     assert out is not None
-    return out if offset is None else out + offset
+    return (out if offset is None else out + offset), converged

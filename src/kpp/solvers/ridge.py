@@ -32,6 +32,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.geometry.maps import MapBlock
+from kpp.solvers._loops import advance
 
 # Up to this many rows the Gram is diagonalised: exact for every alpha, and faster than iterating.
 DENSE_ROWS = 256
@@ -199,31 +200,35 @@ def _solve_krylov(
     """
     n_alphas, n_rows = len(alphas), len(right)
     solution = np.zeros((n_alphas, n_rows))
-    norm = np.linalg.norm(right)
+    norm = float(np.linalg.norm(right))
     if norm == 0:
         return solution, 0, np.ones(n_alphas, dtype=bool)
-    active = np.arange(n_alphas)
+    # In rising order: the systems that are not done are always the first ones.
+    order = np.argsort(alphas, kind="stable")
+    shift = alphas[order]
     v, v_before, beta = right / norm, np.zeros(n_rows), 0.0
     direction = np.zeros((n_alphas, n_rows))
     ratio, z = np.zeros(n_alphas), np.full(n_alphas, norm)
-    n_iter = 0
-    while len(active) and n_iter < max_iter:
+    n_active, n_iter = n_alphas, 0
+    while n_active and n_iter < max_iter:
         n_iter += 1
         following = operator(v) - beta * v_before
-        theta = v @ following
+        theta = float(v @ following)
         following -= theta * v
-        pivot = theta + alphas[active] - beta * ratio[active]
-        direction[active] = v - ratio[active, None] * direction[active]
-        solution[active] += (z[active] / pivot)[:, None] * direction[active]
-        beta = float(np.linalg.norm(following))
-        ratio[active] = beta / pivot
-        z[active] *= -ratio[active]
+        pivot = theta + shift - beta * ratio
+        advance(v, ratio, z / pivot, n_active, direction, solution)
+        beta = float(np.sqrt(following @ following))
+        ratio = beta / pivot
+        z = -ratio * z
         # The residual of this iterate is |z| of the next one.
-        active = active[np.abs(z[active]) > tol * norm]
+        while n_active and abs(z[n_active - 1]) <= tol * norm:
+            n_active -= 1
         if beta <= np.finfo(float).eps * abs(theta):
-            active = active[:0]  # the Krylov space is exhausted: the solution is exact
+            n_active = 0  # the Krylov space is exhausted: the solution is exact
         else:
             v_before, v = v, following / beta
-    converged = np.ones(n_alphas, dtype=bool)
-    converged[active] = False
-    return solution, n_iter, converged
+    converged = np.empty(n_alphas, dtype=bool)
+    converged[order] = np.arange(n_alphas) >= n_active
+    by_alpha = np.empty_like(solution)
+    by_alpha[order] = solution
+    return by_alpha, n_iter, converged
