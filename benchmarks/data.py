@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from sklearn.datasets import fetch_openml
+from sklearn.datasets import fetch_california_housing, fetch_openml
 
-OPENML_ID = {"spambase": 44}
+OPENML_ID = {
+    "concrete": 44959,
+    "spambase": 44,
+    "wine_quality_red": 44972,
+}
 
 
 def load(name: str, data_dir: str | None = None) -> tuple[Any, Any]:
@@ -25,7 +29,9 @@ def load(name: str, data_dir: str | None = None) -> tuple[Any, Any]:
             raise FileNotFoundError(f"No data set {name!r}: {path} does not exist.")
         table = pd.read_csv(path)
         return table.iloc[:, :-1], table.iloc[:, -1]
+    if name == "california_housing":
+        return fetch_california_housing(return_X_y=True, as_frame=True)
     if name not in OPENML_ID:
-        known = ", ".join(sorted(OPENML_ID))
+        known = ", ".join(sorted({*OPENML_ID, "california_housing"}))
         raise ValueError(f"No data set {name!r}: known are {known}; or give --data-dir.")
     return fetch_openml(data_id=OPENML_ID[name], return_X_y=True, as_frame=True)

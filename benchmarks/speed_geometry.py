@@ -10,52 +10,23 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
-import scipy
-import sklearn
 from data import load
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
+from timing import N_REPEATS, compare, describe, median_seconds, speed_table, versions, write
 
-import kpp
 from kpp import Forest
 from kpp.geometry import PathMap, path_weights
 
-N_REPEATS = 7
 N_TREES = 100
-
-
-def median_seconds(work: Callable[[], Any]) -> float:
-    work()  # compilation and caches
-    seconds = []
-    for _ in range(N_REPEATS):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return float(np.median(seconds))
-
-
-def compare(what: str, rival: str, theirs: float, ours: float, target: float) -> dict[str, Any]:
-    return {
-        "what": what,
-        "rival": rival,
-        "rival_ms": 1e3 * theirs,
-        "kpp_ms": 1e3 * ours,
-        "ratio": theirs / ours,
-        "target": target,
-        "met": theirs / ours >= target,
-    }
 
 
 def products(embedding: PathMap) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -140,17 +111,9 @@ def to_markdown(result: dict[str, Any]) -> str:
         "Written by `benchmarks/speed_geometry.py`; median of "
         f"{N_REPEATS} runs, same number of threads on both sides.",
         "",
-        f"{result['data']}; {result['n_nodes']} nodes. "
-        + ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-        + f"; {result['cores']} cores.",
+        f"{result['data']}; {result['n_nodes']} nodes. {describe(result)}",
         "",
-        "| what | rival | rival, ms | kpp, ms | ratio | target | met |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['what']} | {row['rival']} | {row['rival_ms']:.2f} | {row['kpp_ms']:.2f} "
-        f"| {row['ratio']:.1f} | {row['target']} | {'yes' if row['met'] else 'no'} |"
-        for row in result["speed"]
+        *speed_table(result["speed"]),
     ]
     memory = result["memory"]
     lines += [
@@ -198,14 +161,6 @@ def run(data_dir: str | None, quick: bool) -> dict[str, Any]:
     speed.append(gram_block(embedding, n_gram))
     for n_jobs in sorted({1, min(2, os.cpu_count() or 1)}):
         speed.append(routing(model, forest, X, n_jobs))
-    versions = {
-        "kpp": kpp.__version__,
-        "scikit-learn": sklearn.__version__,
-        "SciPy": scipy.__version__,
-        "NumPy": np.__version__,
-        "numba": numba.__version__,
-        "Python": platform.python_version(),
-    }
     grown = scaling(sizes, n_train)
     per_row = [row["map_seconds"] / row["n_rows"] for row in grown]
     peak_gb = max(row["peak_mb"] for row in grown) / 2**10
@@ -213,8 +168,7 @@ def run(data_dir: str | None, quick: bool) -> dict[str, Any]:
         "data": f"{about}, {N_TREES} unpruned trees of a random forest",
         "n_nodes": forest.n_nodes,
         "n_train": n_train,
-        "cores": os.cpu_count(),
-        "versions": versions,
+        **versions(),
         "speed": speed,
         "memory": memory,
         "scaling": grown,
@@ -237,12 +191,7 @@ def main() -> None:
         print(json.dumps(map_rows(*arguments.map_rows)))
         return
     result = run(arguments.data_dir, arguments.quick)
-    text = to_markdown(result)
-    print(text)
-    if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        (arguments.out / "speed_geometry.json").write_text(json.dumps(result, indent=1) + "\n")
-        (arguments.out / "speed_geometry.md").write_text(text)
+    write("speed_geometry", result, to_markdown(result), arguments.out)
 
 
 if __name__ == "__main__":
