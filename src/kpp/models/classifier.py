@@ -138,7 +138,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     """
 
     _classification = True
-    _search_tol = 1e-5
+    _search_tols = (1e-5, 1e-5, 1e-7)
 
     def __init__(
         self,
@@ -234,18 +234,17 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             path = logistic_path(
                 block, target, alphas, weight, n_classes=n_classes, offset=offset, **settings
             )
-            return Solved(path.dual, path.intercept, int(path.n_iter.sum()), path.converged)
+            return Solved(path.dual, path.intercept, int(path.n_iter.sum()), path.residual)
         # A class that these rows lack is almost impossible, whatever x.
         n_scores = 1 if n_classes == 2 else n_classes
         dual = np.zeros((len(alphas), len(target), n_scores))
         intercept = np.full((len(alphas), n_scores), ABSENT)
-        constant = np.ones(len(alphas), dtype=bool)
         if n_classes == 2:
             intercept[:] = ABSENT if present[0] == 0 else -ABSENT
-            return Solved(dual, intercept, 0, constant)
+            return Solved(dual, intercept, 0, np.zeros(len(alphas)))
         intercept[:, present] = 0.0
         if len(present) == 1:
-            return Solved(dual, intercept, 0, constant)
+            return Solved(dual, intercept, 0, np.zeros(len(alphas)))
         known = weight > 0
         path = logistic_path(
             block.rows(known),
@@ -260,7 +259,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             inner, b = np.concatenate([-inner / 2, inner / 2], axis=2), np.hstack([-b / 2, b / 2])
         dual[np.ix_(np.arange(len(alphas)), np.flatnonzero(known), present)] = inner
         intercept[:, present] = b
-        return Solved(dual, intercept, int(path.n_iter.sum()), path.converged)
+        return Solved(dual, intercept, int(path.n_iter.sum()), path.residual)
 
     def _unit(self, block: MapBlock, weight: FloatArray) -> float:
         return mean_squared_spread(block, weight) / float(weight.sum())

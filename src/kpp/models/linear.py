@@ -95,7 +95,7 @@ class KPPLinearModel(BaseEstimator, ABC):
 
     @property
     @abstractmethod
-    def _search_tol(self) -> float: ...
+    def _search_tols(self) -> tuple[float, float, float]: ...
 
     @abstractmethod
     def _encode(self, y: Any, n_rows: int) -> tuple[AnyArray, AnyArray]:
@@ -403,7 +403,7 @@ class KPPLinearModel(BaseEstimator, ABC):
             taus,
             offset,
             solve=self._solve,
-            search_tol=self._search_tol,
+            tols=self._search_tols,
             unit=fold_unit,
             score=lambda scores: self._score_out_of_fold(target, scores, weight),
             extend=self.alphas is None,

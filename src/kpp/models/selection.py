@@ -55,14 +55,14 @@ class Solved:
         b.
     n_iter : int
         Products with the Gram.
-    converged : bool array of shape (n_alphas,)
-        Which alphas met the tolerance.
+    residual : array of shape (n_alphas,)
+        How far each is from the solution, in the solver's measure.
     """
 
     dual: FloatArray
     intercept: FloatArray
     n_iter: int
-    converged: AnyArray
+    residual: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ def select(
     solve: Solve,
     unit: Callable[[MapBlock, FloatArray], float],
     score: Callable[[FloatArray], float],
-    search_tol: float,
+    tols: tuple[float, float, float],
     extend: bool,
 ) -> Selection:
     """Score every tau out of fold, and extend the grid while its edge is best.
@@ -149,8 +149,9 @@ def select(
         ``(map, weight) -> alpha of tau = 1``.
     score : callable
         Out-of-fold scores of shape (n_rows, n_scores) -> figure of merit.
-    search_tol : float
-        Tolerance of the solver while searching; what is kept gets two digits more.
+    tols : tuple of float
+        Residuals: at most the first where the choice depends on it, the second where the solver
+        stops, the third for the predictions that are kept.
     extend : bool
         Whether the grid may grow.
 
@@ -159,24 +160,25 @@ def select(
     selection : Selection
     """
 
-    def grid(points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        first, scores, merits = 0, None, np.empty(len(points))
+    def grid(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        first, scores = 0, None
+        merits, residual = np.empty(len(points)), np.empty(len(points))
         for products in (*SEARCH_PRODUCTS, None):
             # From the second time on, only alphas from the best one's lower neighbour upward.
-            new, converged = _out_of_fold(
-                folds, target, weight, points[first:], offset, solve, unit, search_tol, products
+            new, residual[first:] = _out_of_fold(
+                folds, target, weight, points[first:], offset, solve, unit, tols[1], products
             )
             scores = new if scores is None else np.concatenate([scores[:first], new])
             merits[first:] = [score(s) for s in new]
             best = int(np.argmax(merits))
             needed = max(0, best - 1)
-            if needed >= first and converged[needed - first : best - first + 1].all():
+            if needed >= first and (residual[needed : best + 1] <= tols[0]).all():
                 break
             first = needed
         assert scores is not None
-        return scores, merits
+        return scores, merits, residual
 
-    scores, merits = grid(taus)
+    scores, merits, residual = grid(taus)
     for extension in range(EXTENSIONS + 1):
         best = int(np.argmax(merits))
         if not extend or 0 < best < len(taus) - 1 or len(taus) < 2:
@@ -193,16 +195,16 @@ def select(
         step = taus[1] / taus[0] if best == 0 else taus[-1] / taus[-2]
         powers = step ** np.arange(1, EXTENSION_POINTS + 1)
         more = taus[0] / powers[::-1] if best == 0 else taus[-1] * powers
-        new_scores, new_merits = grid(more)
-        both = ((more, taus), (new_scores, scores), (new_merits, merits))
+        pairs = list(zip((more, *grid(more)), (taus, scores, merits, residual), strict=True))
         if best != 0:
-            both = tuple(pair[::-1] for pair in both)  # type: ignore[assignment]
-        taus, scores, merits = (np.concatenate(pair) for pair in both)
-    exact, _ = _out_of_fold(
-        folds, target, weight, taus[best : best + 1], offset, solve, unit, search_tol / 100, None
-    )
-    merits[best] = score(exact[0])
-    return Selection(taus, merits, best, exact[0])
+            pairs = [pair[::-1] for pair in pairs]
+        taus, scores, merits, residual = (np.concatenate(pair) for pair in pairs)
+    kept = scores[best]
+    if residual[best] > tols[2]:
+        chosen = taus[best : best + 1]
+        kept = _out_of_fold(folds, target, weight, chosen, offset, solve, unit, tols[2], None)[0][0]
+        merits[best] = score(kept)
+    return Selection(taus, merits, best, kept)
 
 
 def _out_of_fold(
@@ -215,16 +217,16 @@ def _out_of_fold(
     unit: Callable[[MapBlock, FloatArray], float],
     tol: float | None,
     max_iter: int | None,
-) -> tuple[FloatArray, AnyArray]:
-    """Scores of every row by the fold that has not seen it, and which taus converged.
+) -> tuple[FloatArray, FloatArray]:
+    """Scores of every row by the fold that has not seen it, and the largest residuals.
 
     Returns
     -------
     scores : array of shape (n_taus, n_rows, n_scores)
-    converged : bool array of shape (n_taus,)
+    residual : array of shape (n_taus,)
     """
     out: FloatArray | None = None
-    converged = np.ones(len(taus), dtype=bool)
+    residual = np.zeros(len(taus))
     for fold in folds:
         train_weight = weight[fold.train_rows]
         train_offset = None if offset is None else offset[fold.train_rows]
@@ -240,11 +242,11 @@ def _out_of_fold(
                 tol=tol,
                 max_iter=max_iter,
             )
-        converged &= solved.converged
+        residual = np.maximum(residual, solved.residual)
         if out is None:
             out = np.zeros((len(taus), len(weight), solved.dual.shape[2]))
         for k in range(len(taus)):
             w = fold.train.rmatmat(solved.dual[k])
             out[k, fold.test_rows] = fold.test.matmat(w) + solved.intercept[k]
     assert out is not None
-    return (out if offset is None else out + offset), converged
+    return (out if offset is None else out + offset), residual

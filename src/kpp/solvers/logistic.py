@@ -44,14 +44,17 @@ class LogisticPath:
         b.
     n_iter : int array of shape (n_alphas,)
         Products with the Gram that each alpha took.
+    residual : array of shape (n_alphas,)
+        Norm of the gradient relative to its scale.
     converged : bool array of shape (n_alphas,)
-        Whether the gradient fell below the tolerance.
+        Whether it fell below the tolerance.
     """
 
     alphas: FloatArray
     dual: FloatArray
     intercept: FloatArray
     n_iter: AnyArray
+    residual: FloatArray
     converged: BoolArray
 
 
@@ -131,12 +134,13 @@ def logistic_path(
     dual = np.zeros((len(alphas), n_rows, n_scores))
     intercept = np.zeros((len(alphas), n_scores))
     n_iter = np.zeros(len(alphas), dtype=int)
-    converged = np.zeros(len(alphas), dtype=bool)
+    residual = np.zeros(len(alphas))
     v, b = problem.null_model()
     scale = float(np.sqrt(weight @ block.row_norms(squared=True) / weight.sum())) or 1.0
     for k in np.argsort(-alphas, kind="stable"):
-        v, b, n_iter[k], converged[k] = _newton(problem, alphas[k], v, b, tol * scale, max_iter)
-        dual[k], intercept[k] = v, b
+        v, b, n_iter[k], norm = _newton(problem, alphas[k], v, b, tol * scale, max_iter)
+        dual[k], intercept[k], residual[k] = v, b, norm / scale
+    converged = residual <= tol
     if not converged.all():
         warnings.warn(
             f"Logistic regression did not converge for alpha = {alphas[~converged].max():.3g}: "
@@ -145,7 +149,7 @@ def logistic_path(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return LogisticPath(alphas, dual, intercept, n_iter, converged)
+    return LogisticPath(alphas, dual, intercept, n_iter, residual, converged)
 
 
 class _Binary:
@@ -229,7 +233,7 @@ def _gram_product(block: MapBlock) -> Product:
 
 def _newton(
     problem: _Problem, alpha: float, v: FloatArray, b: FloatArray, target: float, max_iter: int
-) -> tuple[FloatArray, FloatArray, int, bool]:
+) -> tuple[FloatArray, FloatArray, int, float]:
     """Newton's method with conjugate gradients; `target` is the norm of the gradient to reach."""
     share, loss, product = problem.share, problem.loss, problem.product
     gram_v = product(v)
@@ -243,10 +247,8 @@ def _newton(
         gram_e = product(e)
         n_products += 1
         norm = float(np.sqrt(max(np.vdot(e, gram_e), 0.0) + e_b @ e_b))
-        if norm <= target:
-            return v, b, n_products, True
-        if n_products >= max_iter:
-            return v, b, n_products, False
+        if norm <= target or n_products >= max_iter:
+            return v, b, n_products, norm
         # Solve less exactly far from the minimum: the error falls like the square of the norm.
         forcing = norm * min(0.5, np.sqrt(norm))
         step, gram_step, step_b, used = _conjugate_gradients(

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from kpp._typing import AnyArray, BoolArray, FloatArray
+from kpp._typing import BoolArray, FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.solvers._loops import advance
 
@@ -52,14 +52,17 @@ class RidgePath:
         b.
     n_iter : int
         Products with the Gram, 0 for the dense way.
+    residual : array of shape (n_alphas,)
+        Residual of the linear system relative to its right-hand side, the largest over targets.
     converged : bool array of shape (n_alphas,)
-        Whether the relative residual fell below the tolerance, for every target.
+        Whether it fell below the tolerance.
     """
 
     alphas: FloatArray
     dual: FloatArray
     intercept: FloatArray
     n_iter: int
+    residual: FloatArray
     converged: BoolArray
 
 
@@ -143,12 +146,13 @@ def ridge_path(
 
     if n_rows <= DENSE_ROWS:
         solutions = _solve_dense(block, root, share, right, alphas)
-        n_iter, converged = 0, np.ones(len(alphas), dtype=bool)
+        n_iter, residual = 0, np.zeros(len(alphas))
     else:
         solved = [_solve_krylov(operator, b, alphas, tol, max_iter) for b in right.T]
         solutions = np.stack([u for u, _, _ in solved], axis=2)
         n_iter = max(k for _, k, _ in solved)
-        converged = np.logical_and.reduce([done for _, _, done in solved])
+        residual = np.maximum.reduce([left for _, _, left in solved])
+    converged = residual <= tol
     if not converged.all():
         warnings.warn(
             f"Ridge did not converge for alpha = {alphas[~converged].max():.3g} and below: the "
@@ -163,7 +167,7 @@ def ridge_path(
     if fit_intercept:
         mean_gram = block.gram_matvec(share)
         intercept = center - np.einsum("i,aij->aj", mean_gram, dual)
-    return RidgePath(alphas, dual, intercept, n_iter, converged)
+    return RidgePath(alphas, dual, intercept, n_iter, residual, converged)
 
 
 def _solve_dense(
@@ -184,7 +188,7 @@ def _solve_krylov(
     alphas: FloatArray,
     tol: float,
     max_iter: int,
-) -> tuple[FloatArray, int, AnyArray]:
+) -> tuple[FloatArray, int, FloatArray]:
     r"""Solve :math:`(A + \alpha I) u = b` for every alpha from one Lanczos process.
 
     With :math:`A V_k = V_k T_k + \beta_{k+1} v_{k+1} e_k^\top` and
@@ -202,14 +206,14 @@ def _solve_krylov(
     solution = np.zeros((n_alphas, n_rows))
     norm = float(np.linalg.norm(right))
     if norm == 0:
-        return solution, 0, np.ones(n_alphas, dtype=bool)
+        return solution, 0, np.zeros(n_alphas)
     # In rising order: the systems that are not done are always the first ones.
     order = np.argsort(alphas, kind="stable")
     shift = alphas[order]
     v, v_before, beta = right / norm, np.zeros(n_rows), 0.0
     direction = np.zeros((n_alphas, n_rows))
     ratio, z = np.zeros(n_alphas), np.full(n_alphas, norm)
-    n_active, n_iter = n_alphas, 0
+    n_active, n_iter, residual = n_alphas, 0, np.ones(n_alphas)
     while n_active and n_iter < max_iter:
         n_iter += 1
         following = operator(v) - beta * v_before
@@ -221,14 +225,13 @@ def _solve_krylov(
         ratio = beta / pivot
         z = -ratio * z
         # The residual of this iterate is |z| of the next one.
-        while n_active and abs(z[n_active - 1]) <= tol * norm:
-            n_active -= 1
+        residual[:n_active] = np.abs(z[:n_active]) / norm
         if beta <= np.finfo(float).eps * abs(theta):
-            n_active = 0  # the Krylov space is exhausted: the solution is exact
-        else:
+            residual[:n_active] = 0.0  # the Krylov space is exhausted: the solution is exact
+        while n_active and residual[n_active - 1] <= tol:
+            n_active -= 1
+        if n_active:
             v_before, v = v, following / beta
-    converged = np.empty(n_alphas, dtype=bool)
-    converged[order] = np.arange(n_alphas) >= n_active
-    by_alpha = np.empty_like(solution)
-    by_alpha[order] = solution
-    return by_alpha, n_iter, converged
+    by_alpha, residual_by_alpha = np.empty_like(solution), np.empty(n_alphas)
+    by_alpha[order], residual_by_alpha[order] = solution, residual
+    return by_alpha, n_iter, residual_by_alpha
