@@ -192,6 +192,54 @@ def test_scoring(cancer):
     np.testing.assert_allclose(named.cv_scores_, default.cv_scores_, rtol=1e-9)
 
 
+def test_weights_reach_the_scoring(diabetes):
+    X, y = diabetes
+    weight = np.random.default_rng(0).exponential(size=len(y)) ** 3
+    named = small(KPPRegressor, scoring="neg_mean_squared_error").fit(X, y, weight)
+    error = np.average((named.oof_prediction_ - y) ** 2, weights=weight)
+    assert named.cv_scores_.max() == pytest.approx(-error, rel=1e-9)
+
+
+def test_of_equally_good_alphas_the_largest_is_taken(cancer):
+    X, y = cancer
+    model = small(KPPClassifier, scoring="accuracy").fit(X, y)
+    assert (
+        model.alpha_
+        == model.alphas_[np.flatnonzero(model.cv_scores_ == model.cv_scores_.max())[-1]]
+    )
+
+
+def test_an_alpha_below_the_first_cut_off_is_found(monkeypatch):
+    # Without noise the best alpha is small, and its system needs more products than the first cut.
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(600, 3))
+    y = np.sin(12 * X[:, 0]) + X[:, 1]
+    model = small(KPPRegressor, n_estimators=50, max_iter=5000).fit(X, y)
+    monkeypatch.setattr("kpp.models.selection.SEARCH_PRODUCTS", ())
+    whole = small(KPPRegressor, n_estimators=50, max_iter=5000).fit(X, y)
+    assert model.cv_scores_.max() == pytest.approx(whole.cv_scores_.max(), rel=0.03)
+    monkeypatch.setattr("kpp.models.selection.SEARCH_PRODUCTS", (3,))
+    again = small(KPPRegressor, n_estimators=50, max_iter=5000).fit(X, y)
+    assert again.cv_scores_.max() == pytest.approx(whole.cv_scores_.max(), rel=0.03)
+
+
+def test_the_seed_of_a_forest_grows_different_groups(diabetes):
+    X, y = diabetes
+    model = KPPRegressor(ExtraTreesRegressor(10, random_state=0)).fit(X, y)
+    roots = model.forest_.threshold[model.forest_.roots]
+    assert len(np.unique(np.round(roots, 2))) > 5
+    same = KPPRegressor(ExtraTreesRegressor(10, random_state=0), random_state=0)
+    again = KPPRegressor(ExtraTreesRegressor(10, random_state=0), random_state=0)
+    assert np.array_equal(same.fit(X, y).coef_, again.fit(X, y).coef_)
+
+
+def test_a_generator_is_consumed(diabetes):
+    X, y = diabetes
+    model = small(KPPRegressor, alpha=1.0, random_state=np.random.RandomState(0))
+    first = model.fit(X, y).predict(X)
+    assert not np.array_equal(model.fit(X, y).predict(X), first)
+
+
 def test_groups_reach_the_splitter(diabetes):
     X, y = diabetes
     groups = np.arange(len(y)) // 20
@@ -229,18 +277,44 @@ def test_honest_rows(diabetes):
     assert np.array_equal(clone(model).fit(X, other).apply(X), model.apply(X))
 
 
+def test_honest_ridge_shrinks_to_the_partition_model(diabetes):
+    X, y = diabetes
+    model = small(KPPRegressor, regime="honest", center="partition", alpha=0.1, tol=1e-12)
+    model.fit(X, y)
+    part, rows = model.partition_rows_, model.fit_rows_
+    start = small(KPPRegressor, alpha=0.1, tol=1e-12).fit(X[part], y[part])
+    phi = start.map_.on(X[rows]).to_csr().toarray()
+    assert np.abs(start.coef_).max() > 1
+    rest = Ridge(0.1, solver="cholesky").fit(phi, y[rows] - start.predict(X[rows]))
+    np.testing.assert_allclose(model.coef_, start.coef_ + rest.coef_, rtol=1e-6, atol=1e-6)
+    assert model.intercept_ == pytest.approx(start.intercept_ + rest.intercept_, rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_honest_logistic_shrinks_to_the_partition_model(seed):
+    # A confident start: the intercept alone must not run away from it.
+    X, y = load_iris(return_X_y=True)
+    model = small(
+        KPPClassifier, regime="honest", center="partition", alpha=1e-6, random_state=seed
+    ).fit(X, y)
+    assert np.isfinite(model.intercept_).all()
+    assert model.score(X, y) > 0.9
+
+
+def test_class_weights_enter_once_with_a_center(cancer):
+    X, y = cancer
+    settings = {"regime": "honest", "center": "partition", "alpha": 1e-3}
+    by_class = small(KPPClassifier, class_weight={0: 3.0, 1: 1.0}, **settings).fit(X, y)
+    by_row = small(KPPClassifier, **settings).fit(X, y, np.where(y == 0, 3.0, 1.0))
+    np.testing.assert_array_equal(by_class.coef_, by_row.coef_)
+
+
 @pytest.mark.parametrize("estimator", [KPPRegressor, KPPClassifier])
-def test_honest_fit_shrinks_to_the_partition_model(diabetes, cancer, estimator):
+def test_a_center_with_a_search_and_groups(diabetes, cancer, estimator):
     X, y = diabetes if estimator is KPPRegressor else cancer
-    model = small(estimator, regime="honest", center="partition", alpha=1e9).fit(X, y)
-    part = model.partition_rows_
-    start = small(estimator, alpha=1e9).fit(X[part], y[part])
-    np.testing.assert_allclose(model.coef_, start.coef_, atol=1e-6)
-    free = clone(model).set_params(alpha=1e-2).fit(X, y)
-    start = small(estimator, alpha=1e-2).fit(X[part], y[part])
-    assert not np.allclose(free.coef_, start.coef_)
-    auto = small(estimator, regime="honest", center="partition").fit(X, y)
-    assert auto.score(X, y) > 0.3
+    settings = {"regime": "honest", "center": "partition", "cv": GroupKFold(3)}
+    groups = np.arange(len(y)) % 30
+    assert small(estimator, **settings).fit(X, y, groups=groups).score(X, y) > 0.3
     with pytest.raises(ValueError, match="goes with regime='honest'"):
         small(estimator, center="partition").fit(X, y)
 
@@ -255,9 +329,11 @@ def test_cross_fit_is_an_average_of_honest_fits(diabetes):
     assert np.array_equal(np.sort(tested), np.arange(len(y)))
     assert np.array_equal(np.sort(fitted), np.arange(len(y)))
     average = np.zeros(len(y))
-    for (_, block), w in zip(model.map_.blocks, model.map_.split(model.coef_), strict=True):
-        average += block.on(X) @ w
-    np.testing.assert_allclose(model.predict(X), average + model.intercept_, rtol=1e-12)
+    for q, ((fit, _), (_, block)) in enumerate(zip(model.folds_, model.map_.blocks, strict=True)):
+        assert np.array_equal(fit, model.folds_[(q + 1) % 5][1])  # the next fold fits
+        own = Ridge(0.1, solver="cholesky").fit(block.on(X[fit]).to_csr().toarray(), y[fit])
+        average += own.predict(block.on(X).to_csr().toarray()) / 5
+    np.testing.assert_allclose(model.predict(X), average, rtol=1e-6)
     # Fold q's trees saw neither q nor the fold that its linear layer is fitted on.
     fit, test = model.folds_[1]
     other = y.copy()
@@ -277,6 +353,29 @@ def test_cross_fit_out_of_fold_predictions_of_noise():
     X, y = rng.normal(size=(300, 5)), rng.normal(size=300)
     model = small(KPPRegressor, regime="cross-fit", alphas=[0.1, 1.0, 10.0]).fit(X, y)
     assert r2_score(y, model.oof_prediction_) < 0.05
+
+
+def test_a_fold_without_a_class_does_not_spoil_the_average():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), np.zeros(300, dtype=int)
+    y[:4], X[:4, 0] = 1, 10.0
+    for labels in (y, np.where(y == 1, 2, (X[:, 1] > 0).astype(int))):
+        model = small(KPPClassifier, regime="cross-fit", alpha=1e-4, n_estimators=25)
+        model.fit(X, labels)
+        assert np.abs(model.intercept_).max() < 25
+        rare = model.predict_proba(X)[:, -1]
+        assert rare[:4].min() > 2 * np.median(rare[4:])
+
+
+def test_a_fixed_forest_does_not_see_the_labels_of_the_fit(diabetes):
+    X, y = diabetes
+    booster = FrozenEstimator(HistGradientBoostingRegressor(max_iter=5).fit(X[:200], y[:200]))
+    X, y = X[200:], y[200:]
+    with pytest.raises(ValueError, match=r"not in the fixed regime.*node_weight='uniform'"):
+        KPPRegressor(booster, regime="fixed", alpha=1.0).fit(X, y)
+    model = KPPRegressor(booster, regime="fixed", node_weight="uniform", alpha=1.0)
+    other = np.random.default_rng(0).permutation(y)
+    assert np.array_equal(clone(model).fit(X, y).map_.scale, clone(model).fit(X, other).map_.scale)
 
 
 def test_fixed_forests(diabetes):
@@ -448,8 +547,7 @@ def test_unsupervised_trees(diabetes):
 @pytest.mark.parametrize("regime", REGIMES)
 def test_constant_targets_are_predicted(diabetes, regime):
     X, _ = diabetes
-    with pytest.warns(ConvergenceWarning, match="edge of the grid"):
-        model = small(KPPRegressor, regime=regime).fit(X, np.full(len(X), 7.0))
+    model = small(KPPRegressor, regime=regime).fit(X, np.full(len(X), 7.0))
     np.testing.assert_allclose(model.predict(X), 7.0, rtol=1e-12)
 
 
@@ -490,6 +588,12 @@ def test_bad_targets(diabetes):
         KPPRegressor().fit(X, y[:3])
     with pytest.raises(ValueError, match="at least 2 classes with positive weight"):
         KPPClassifier().fit(X, y > 100, sample_weight=(y > 100).astype(float))
+    with pytest.raises(ValueError, match="out of its training rows"):
+        KPPRegressor(cv=[(np.arange(442), fold) for fold in np.split(np.arange(442), 2)]).fit(X, y)
+    with pytest.raises(ValueError, match="at least 2 classes with positive weight; got only"):
+        KPPClassifier(class_weight={False: 0, True: 0}).fit(X, y > 100)
+    with pytest.raises(ValueError, match="monotonic_cst is not supported"):
+        KPPRegressor(ExtraTreesRegressor(monotonic_cst=[1] * 10)).fit(X, y)
     with pytest.raises(ValueError, match="every row into exactly one test fold"):
         KPPRegressor(cv=[(np.arange(100), np.arange(100, 200))]).fit(X, y)
 

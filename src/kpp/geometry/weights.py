@@ -229,7 +229,8 @@ def _named(
     if statistics is None:
         raise ValueError(
             f"{parameter}={name!r} needs statistics of a target at the nodes, and this "
-            f"{forest.source} has none: give y, or use {parameter}='uniform'."
+            f"{forest.source} has none: give y (not in the fixed regime, which must not use the "
+            f"labels of the fit), or use {parameter}='uniform'."
         )
     if name == "gain":
         return statistics.decrease(forest, statistics.impurity)

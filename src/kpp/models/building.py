@@ -112,8 +112,8 @@ def take_rows(X: Any, rows: AnyArray) -> Any:
 
 
 def seeds_for(random_state: Any, n_forests: int) -> list[Any]:
-    """One forest gets the seed as it is; several get seeds drawn from it."""
-    if n_forests == 1:
+    """One forest gets a seed as it is; several, or a generator, get seeds drawn from it."""
+    if n_forests == 1 and not isinstance(random_state, np.random.RandomState):
         return [random_state]
     random = check_random_state(random_state)
     return [int(random.randint(np.iinfo(np.int32).max)) for _ in range(n_forests)]
@@ -159,13 +159,16 @@ def weigh(
     *,
     classification: bool | None,
     allow_no_mass: bool = False,
+    own_statistics: bool = False,
 ) -> PathWeights:
-    """Compute the weights of one forest of an estimator."""
+    """Compute the weights of one forest of an estimator; from its own statistics only, if asked."""
     if estimator.coordinates == "leaf":
         return leaf_indicator_weights(forest)
     node_weight, leaf_weight = estimator.node_weight, estimator.leaf_weight
     statistics = forest.statistics
-    if classification is not None and needs_statistics(node_weight, leaf_weight):
+    if own_statistics:
+        pass
+    elif classification is not None and needs_statistics(node_weight, leaf_weight):
         statistics = weighting_statistics(
             forest, X, y, sample_weight, classification=classification, n_jobs=estimator.n_jobs
         )

@@ -40,7 +40,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         its own ``random_state`` wins when set). A `Forest` or ``FrozenEstimator`` goes with
         ``regime="fixed"``. A list gives several forests side by side.
     n_estimators : int, default=100
-        Number of trees of a forest given by name.
+        Number of trees of a forest given by name; with folds that grow trees, at least one a fold.
     node_weight : {"gain", "entropy", "variance", "uniform"}, array or callable, default="gain"
         Weight of each split, see `kpp.geometry.path_weights`.
     leaf_weight : None, float, {"variance", "uniform"}, array or callable, default=None
@@ -70,7 +70,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     scoring : None, str or callable, default=None
         Figure of merit of the out-of-fold predictions; None is the mean log-likelihood.
     cv : int or splitter, default=5
-        Folds. A splitter must put every row into one test fold.
+        Folds of the rows of the linear layer. A splitter must put every row into one test fold.
     honest_fraction : float, default=0.5
         Share of the rows that the linear layer is fitted on in the honest regime.
     center : {"zero", "partition"}, default="zero"
@@ -106,11 +106,13 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     intercept_ : array of shape (1,) or (n_classes,)
         b.
     dual_coef_ : array of shape (n_fit_rows, 1) or (n_fit_rows, n_classes)
-        v, with :math:`w = \Phi^\top v`.
+        v, with :math:`w = \Phi^\top v`; in the cross-fit regime fold by fold, and beyond what the
+        penalty shrinks to.
     alpha_ : float
         The penalty that was used.
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
-        The grid, and the score of its out-of-fold predictions, higher is better.
+        The grid, and the score of its out-of-fold predictions, higher is better. With the default
+        scoring, alphas far below the best are scored by iterates that were cut off early.
     oof_prediction_ : array of shape (n_fit_rows, n_classes), or None
         Probabilities of each row by trees and coefficients that have not seen it (with "frozen" in
         the shared regime: by coefficients only), at `alpha_`.
@@ -207,8 +209,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         weighted = np.unique(labels[sample_weight > 0])
         if len(weighted) < 2:
             raise ValueError(
-                "A classifier needs at least 2 classes with positive weight; only the class "
-                f"{weighted[0]!r} has any."
+                "A classifier needs at least 2 classes with positive weight; got only "
+                f"{weighted.tolist()}."
             )
         return sample_weight
 
@@ -239,12 +241,13 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         n_scores = 1 if n_classes == 2 else n_classes
         dual = np.zeros((len(alphas), len(target), n_scores))
         intercept = np.full((len(alphas), n_scores), ABSENT)
+        seen, exact = np.zeros(n_scores, dtype=bool), np.zeros(len(alphas))
         if n_classes == 2:
             intercept[:] = ABSENT if present[0] == 0 else -ABSENT
-            return Solved(dual, intercept, 0, np.zeros(len(alphas)))
-        intercept[:, present] = 0.0
+            return Solved(dual, intercept, 0, exact, seen)
+        intercept[:, present], seen[present] = 0.0, True
         if len(present) == 1:
-            return Solved(dual, intercept, 0, np.zeros(len(alphas)))
+            return Solved(dual, intercept, 0, exact, seen)
         known = weight > 0
         path = logistic_path(
             block.rows(known),
@@ -259,7 +262,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             inner, b = np.concatenate([-inner / 2, inner / 2], axis=2), np.hstack([-b / 2, b / 2])
         dual[np.ix_(np.arange(len(alphas)), np.flatnonzero(known), present)] = inner
         intercept[:, present] = b
-        return Solved(dual, intercept, int(path.n_iter.sum()), path.residual)
+        return Solved(dual, intercept, int(path.n_iter.sum()), path.residual, seen)
 
     def _unit(self, block: MapBlock, weight: FloatArray) -> float:
         return mean_squared_spread(block, weight) / float(weight.sum())

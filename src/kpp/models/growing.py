@@ -42,16 +42,18 @@ AVERAGING = (
 )
 
 
-def cv_splits(model: Any, labels: AnyArray, groups: Any) -> list[tuple[AnyArray, AnyArray]]:
+def cv_splits(model: Any, X: Any, labels: AnyArray, groups: Any) -> list[tuple[AnyArray, AnyArray]]:
     """Train and test rows of every fold; every row is in one test fold."""
     splitter = _splitter(model, labels)
     with warnings.catch_warnings():
         # A rare class may be absent from a fold; that is provided for.
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-        splits = list(splitter.split(np.zeros(len(labels)), labels, groups))
+        splits = list(splitter.split(X, labels, groups))
     tested = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(tested), np.arange(len(labels))):
         raise ValueError("cv must put every row into exactly one test fold.")
+    if any(len(np.intersect1d(train, test)) for train, test in splits):
+        raise ValueError("cv must keep the rows of a test fold out of its training rows.")
     return splits
 
 
@@ -111,7 +113,7 @@ def later_folds(
 ) -> list[Fold]:
     """Folds of the fit rows: the same map for all (frozen), or a forest for each (regrown)."""
     groups = None if groups is None else np.asarray(groups)[rows]
-    splits = cv_splits(model, labels[rows], groups)
+    splits = cv_splits(model, take_rows(X, rows), labels[rows], groups)
     if model._way() == "frozen":
         return [Fold(embedding.rows(a), embedding.rows(b), a, b) for a, b in splits]
     folds = []
@@ -137,7 +139,7 @@ def fold_grown(
     groups: Any,
 ) -> tuple[MapBlock, list[Fold]]:
     """One forest in as many groups as folds; the trees of a group never see their fold."""
-    splits = cv_splits(model, labels, groups)
+    splits = cv_splits(model, X, labels, groups)
     maps, forests = grow_groups(model, specs, X, labels, weight, [train for train, _ in splits])
     final: list[tuple[str, MapBlock]] = []
     for k, (name, spec) in enumerate(specs):
@@ -200,10 +202,16 @@ def _one_group(model: Any, spec: Any, q: int, n_groups: int, n_rows: int) -> Any
             n_estimators=model.n_estimators,
             n_jobs=model.n_jobs,
         )
-    if not isinstance(spec, AVERAGING):
-        return spec
-    n_trees = spec.n_estimators // n_groups + (q < spec.n_estimators % n_groups)
-    return clone(spec).set_params(n_estimators=max(1, n_trees))
+    spec = clone(spec)
+    seed = spec.get_params(deep=False).get("random_state")
+    if seed is not None:
+        # The user's seed rules, but the same one for all groups would grow the same trees.
+        seeds = check_random_state(seed).randint(np.iinfo(np.int32).max, size=n_groups)
+        spec.set_params(random_state=int(seeds[q]))
+    if isinstance(spec, AVERAGING):
+        n_trees = spec.n_estimators // n_groups + (q < spec.n_estimators % n_groups)
+        spec.set_params(n_estimators=max(1, n_trees))
+    return spec
 
 
 def weighed_map(
@@ -220,5 +228,7 @@ def weighed_map(
         weight,
         classification=model._classification,
         allow_no_mass=True,
+        # A fixed representation must not see the labels of the fit, not even in its weights.
+        own_statistics=model.regime == "fixed",
     )
     return PathMap(forest, weights, normalize=model.normalize, n_jobs=model.n_jobs)

@@ -176,7 +176,7 @@ class KPPLinearModel(BaseEstimator, ABC):
             return self._fit_cross(specs, X, labels, target, weight, given, groups)
         start = None
         if self.center == "partition":
-            start = self._partition_model(X, labels, given, partition)
+            start = self._partition_model(X, labels, given, partition, groups)
             embedding = start.map_.on(take_rows(X, rows))
         elif self._is_auto() and self._way() == "fold-grown":
             embedding, folds = fold_grown(self, specs, X, labels, given, groups)
@@ -214,7 +214,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         groups: Any,
     ) -> Any:
         """PB-03: for each fold q, trees without q and q + 1, the linear layer on q + 1."""
-        splits = cv_splits(self, labels, groups)
+        splits = cv_splits(self, X, labels, groups)
         if len(splits) < 3:
             raise ValueError(
                 "regime='cross-fit' needs at least 3 folds: one to predict, one to fit on and one "
@@ -236,23 +236,31 @@ class KPPLinearModel(BaseEstimator, ABC):
         ]
         units = [self._unit(fold.train, weight[fold.train_rows]) for fold in folds]
         selection = self._choose(folds, target, weight, None, float(np.mean(units)), self._unit)
-        n_folds, total = len(folds), 0
-        dual = None
-        parts, intercepts = [], []
+        solutions = []
         for fold, unit in zip(folds, units, strict=True):
             alpha = self.alpha if selection is None else selection.taus[selection.best] * unit
-            solved = self._solve(
-                fold.train,
-                target[fold.train_rows],
-                np.array([float(alpha)]),
-                weight[fold.train_rows],
+            rows = fold.train_rows
+            alphas = np.array([float(alpha)])
+            solutions.append(self._solve(fold.train, target[rows], alphas, weight[rows]))
+        # The average of the folds; a score whose class a fold lacks is averaged over the others.
+        n_scores = solutions[0].dual.shape[2]
+        seen = np.array(
+            [np.ones(n_scores, dtype=bool) if s.seen is None else s.seen for s in solutions]
+        )
+        if not seen.any(axis=0).all():
+            raise ValueError(
+                "regime='cross-fit' needs rows of every class in at least one fold that fits; "
+                "use fewer folds or another regime."
             )
-            if dual is None:
-                dual = np.zeros((len(weight), solved.dual.shape[2]))
-            dual[fold.train_rows] = solved.dual[0] / n_folds
-            parts.append(fold.train.rmatmat(solved.dual[0]).T / n_folds)
-            intercepts.append(solved.intercept[0] / n_folds)
-            total += solved.n_iter
+        factors = seen / seen.sum(axis=0)
+        dual = np.zeros((len(weight), n_scores))
+        parts, intercept = [], np.zeros(n_scores)
+        for fold, solved, factor in zip(folds, solutions, factors, strict=True):
+            own = solved.dual[0] * factor
+            dual[fold.train_rows] = own
+            parts.append(fold.train.rmatmat(own).T)
+            intercept += solved.intercept[0] * factor
+        total = sum(solved.n_iter for solved in solutions)
         blocks = [
             (f"{name}fold{q}", block)
             for q, embedding in enumerate(embeddings)
@@ -264,18 +272,24 @@ class KPPLinearModel(BaseEstimator, ABC):
             float(self.alpha) if selection is None else selection.taus[selection.best] * scale
         )
         self._set_selection(selection, scale)
-        self._set_fit(BlockMap(blocks), np.hstack(parts), np.sum(intercepts, axis=0), dual, total)
+        self._set_fit(BlockMap(blocks), np.hstack(parts), intercept, dual, total)
         return self
 
     def _partition_model(
-        self, X: Any, labels: AnyArray, weight: FloatArray | None, partition: Any
+        self, X: Any, labels: AnyArray, weight: FloatArray | None, partition: Any, groups: Any
     ) -> Any:
         """A shared model of the partition fold: its trees, and what the penalty shrinks to."""
         if self.regime != "honest":
             raise ValueError("center='partition' goes with regime='honest'.")
         model = clone(self).set_params(regime="shared", center="zero")
-        own_weight = None if weight is None else weight[partition]
-        model.fit(take_rows(X, partition), labels[partition], own_weight)
+        if self._classification:
+            model.set_params(class_weight=None)  # the weights hold it already
+        model.fit(
+            take_rows(X, partition),
+            labels[partition],
+            None if weight is None else weight[partition],
+            None if groups is None else np.asarray(groups)[partition],
+        )
         if self._classification and len(model.classes_) < len(self.classes_):
             raise ValueError(
                 "center='partition' needs every class in the partition fold; raise its share or "
@@ -335,6 +349,11 @@ class KPPLinearModel(BaseEstimator, ABC):
 
     def _check_specs(self, specs: list[tuple[str, Any]]) -> None:
         for _, spec in specs:
+            if getattr(spec, "monotonic_cst", None) is not None:
+                raise ValueError(
+                    "monotonic_cst is not supported: the linear layer changes the values of the "
+                    "leaves, and with them the order that the constraint asks for."
+                )
             if self.regime == "fixed":
                 if not is_grown(spec):
                     raise ValueError(
@@ -404,6 +423,7 @@ class KPPLinearModel(BaseEstimator, ABC):
             offset,
             solve=self._solve,
             tols=self._search_tols,
+            truncate=self.scoring is None,
             unit=fold_unit,
             score=lambda scores: self._score_out_of_fold(target, scores, weight),
             extend=self.alphas is None,
@@ -412,8 +432,9 @@ class KPPLinearModel(BaseEstimator, ABC):
     def _score_out_of_fold(self, target: AnyArray, scores: FloatArray, weight: FloatArray) -> float:
         if self.scoring is None:
             return self._merit(target, scores, weight)
-        shim = self._fixed_predictor(scores)
-        return float(get_scorer(self.scoring)(shim, np.arange(len(scores)), self._labels(target)))
+        shim, rows = self._fixed_predictor(scores), np.arange(len(scores))
+        weights = {} if (weight == 1).all() else {"sample_weight": weight}
+        return float(get_scorer(self.scoring)(shim, rows, self._labels(target), **weights))
 
     @abstractmethod
     def _fixed_predictor(self, scores: FloatArray) -> Any:

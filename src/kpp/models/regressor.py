@@ -30,7 +30,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         its own ``random_state`` wins when set). A `Forest` or ``FrozenEstimator`` goes with
         ``regime="fixed"``. A list gives several forests side by side.
     n_estimators : int, default=100
-        Number of trees of a forest given by name.
+        Number of trees of a forest given by name; with folds that grow trees, at least one a fold.
     node_weight : {"gain", "entropy", "variance", "uniform"}, array or callable, default="gain"
         Weight of each split, see `kpp.geometry.path_weights`.
     leaf_weight : None, float, {"variance", "uniform"}, array or callable, default=None
@@ -60,7 +60,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     scoring : None, str or callable, default=None
         Figure of merit of the out-of-fold predictions; None is the negative mean squared error.
     cv : int or splitter, default=5
-        Folds. A splitter must put every row into one test fold.
+        Folds of the rows of the linear layer. A splitter must put every row into one test fold.
     honest_fraction : float, default=0.5
         Share of the rows that the linear layer is fitted on in the honest regime.
     center : {"zero", "partition"}, default="zero"
@@ -92,11 +92,13 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     intercept_ : float or array of shape (n_targets,)
         b.
     dual_coef_ : array of shape (n_fit_rows, n_targets)
-        r, with :math:`w = \Phi^\top r`.
+        r, with :math:`w = \Phi^\top r`; in the cross-fit regime fold by fold, and beyond what the
+        penalty shrinks to.
     alpha_ : float
         The penalty that was used.
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
-        The grid, and the score of its out-of-fold predictions, higher is better.
+        The grid, and the score of its out-of-fold predictions, higher is better. With the default
+        scoring, alphas far below the best are scored by iterates that were cut off early.
     oof_prediction_ : array of shape (n_fit_rows,) or (n_fit_rows, n_targets), or None
         Prediction of each row by trees and coefficients that have not seen it (with "frozen" in
         the shared regime: by coefficients only), at `alpha_`.

@@ -57,12 +57,15 @@ class Solved:
         Products with the Gram.
     residual : array of shape (n_alphas,)
         How far each is from the solution, in the solver's measure.
+    seen : bool array of shape (n_scores,), optional
+        Scores whose class these rows hold; None for all.
     """
 
     dual: FloatArray
     intercept: FloatArray
     n_iter: int
     residual: FloatArray
+    seen: AnyArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +132,7 @@ def select(
     unit: Callable[[MapBlock, FloatArray], float],
     score: Callable[[FloatArray], float],
     tols: tuple[float, float, float],
+    truncate: bool,
     extend: bool,
 ) -> Selection:
     """Score every tau out of fold, and extend the grid while its edge is best.
@@ -152,6 +156,8 @@ def select(
     tols : tuple of float
         Residuals: at most the first where the choice depends on it, the second where the solver
         stops, the third for the predictions that are kept.
+    truncate : bool
+        Whether alphas well below the best may be scored by iterates that were cut off early.
     extend : bool
         Whether the grid may grow.
 
@@ -163,16 +169,19 @@ def select(
     def grid(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         first, scores = 0, None
         merits, residual = np.empty(len(points)), np.empty(len(points))
-        for products in (*SEARCH_PRODUCTS, None):
-            # From the second time on, only alphas from the best one's lower neighbour upward.
+        limits = [*SEARCH_PRODUCTS, None] if truncate else [None]
+        while True:
+            # From the second time on, only alphas from the best one's lower neighbours upward.
+            products = limits.pop(0) if len(limits) > 1 else limits[0]
             new, residual[first:] = _out_of_fold(
                 folds, target, weight, points[first:], offset, solve, unit, tols[1], products
             )
             scores = new if scores is None else np.concatenate([scores[:first], new])
             merits[first:] = [score(s) for s in new]
-            best = int(np.argmax(merits))
-            needed = max(0, best - 1)
-            if needed >= first and (residual[needed : best + 1] <= tols[0]).all():
+            best = _last_best(merits)
+            needed = max(0, best - 2)
+            settled = products is None or (residual[needed : best + 1] <= tols[0]).all()
+            if needed >= first and settled:
                 break
             first = needed
         assert scores is not None
@@ -180,9 +189,13 @@ def select(
 
     scores, merits, residual = grid(taus)
     for extension in range(EXTENSIONS + 1):
-        best = int(np.argmax(merits))
+        best = _last_best(merits)
         if not extend or 0 < best < len(taus) - 1 or len(taus) < 2:
             break
+        if merits[best] == merits[1 if best == 0 else -2]:
+            break  # a tie with its neighbour: nothing to gain beyond
+        if offset is not None and best > 0 and extension == EXTENSIONS:
+            break  # what the penalty shrinks to is best as it is
         if extension == EXTENSIONS:
             at = "lower" if best == 0 else "upper"
             warnings.warn(
@@ -205,6 +218,11 @@ def select(
         kept = _out_of_fold(folds, target, weight, chosen, offset, solve, unit, tols[2], None)[0][0]
         merits[best] = score(kept)
     return Selection(taus, merits, best, kept)
+
+
+def _last_best(merits: FloatArray) -> int:
+    """Position of the best; of several equally good, the one with the largest alpha."""
+    return len(merits) - 1 - int(np.argmax(merits[::-1]))
 
 
 def _out_of_fold(

@@ -200,11 +200,16 @@ class _Problem:
     share: FloatArray
     fit_intercept: bool
 
+    def _value(self, b: FloatArray) -> float:
+        """The loss of an intercept alone."""
+        return float((self.share * self.loss.values(self.offset + b)).sum())
+
     def null_model(self) -> tuple[FloatArray, FloatArray]:
         """Start: v = 0 and the best intercept."""
         v, b = np.zeros((len(self.share), self.loss.n_scores)), np.zeros(self.loss.n_scores)
         if self.fit_intercept:
-            for _ in range(50):  # Newton in at most a few numbers
+            value = self._value(b)
+            for _ in range(100):  # damped Newton in at most a few numbers
                 score = self.offset + b
                 slope = (self.share * self.loss.gradient(score)).sum(axis=0)
                 curvature = self.loss.curvature(score)
@@ -215,7 +220,10 @@ class _Problem:
                     ]
                 )
                 step = np.linalg.lstsq(hessian, slope, rcond=1e-12)[0]
-                b = b - step
+                step /= max(1.0, np.abs(step).max() / 5)
+                while (new := self._value(b - step)) > value and np.abs(step).max() > 1e-12:
+                    step /= 2
+                b, value = b - step, new
                 if np.abs(step).max() < 1e-12:
                     break
             if len(b) > 1:
