@@ -6,7 +6,7 @@ import os
 # others use, and make HistGradientBoosting a hundred times slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from hypothesis import settings  # noqa: E402
+from hypothesis import settings
 
 # In CI the same examples every time: a chance find there would stop an unrelated change.
 settings.register_profile("ci", derandomize=True)
