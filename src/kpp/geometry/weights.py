@@ -2,19 +2,15 @@ r"""Node weights :math:`a_t`, edge weights :math:`\omega_t`, masses :math:`A_t`,
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from kpp._typing import FloatArray
 from kpp.forest.arrays import Forest
 from kpp.forest.statistics import NodeStatistics, node_statistics
-
-WeightFunction: TypeAlias = Callable[[Forest, NodeStatistics | None], ArrayLike]
 
 NODE_WEIGHTS = ("gain", "entropy", "variance", "uniform")
 LEAF_WEIGHTS = ("variance", "uniform")

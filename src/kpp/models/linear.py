@@ -279,8 +279,6 @@ class KPPLinearModel(BaseEstimator, ABC):
         self, X: Any, labels: AnyArray, weight: FloatArray | None, partition: Any, groups: Any
     ) -> Any:
         """A shared model of the partition fold: its trees, and what the penalty shrinks to."""
-        if self.regime != "honest":
-            raise ValueError("center='partition' goes with regime='honest'.")
         model = clone(self).set_params(regime="shared", center="zero")
         if self._classification:
             model.set_params(class_weight=None)  # the weights hold it already
@@ -333,6 +331,10 @@ class KPPLinearModel(BaseEstimator, ABC):
         check_choice("regime", self.regime, REGIMES)
         check_choice("alpha_selection", self.alpha_selection, ALPHA_SELECTIONS)
         check_choice("center", self.center, ("zero", "partition"))
+        if self.center == "partition" and self.regime != "honest":
+            raise ValueError(
+                f"center='partition' goes with regime='honest'; got regime={self.regime!r}."
+            )
         if self.linear_terms:
             raise ValueError("linear_terms=True is reserved and not available yet.")
         if not self._is_auto():
