@@ -61,7 +61,7 @@ ALL = [*KINDS, "blocks", "centred path", "centred leaf weights, tree", "centred 
 
 def close(mine, dense):
     """Equal up to a few roundings of the largest number involved."""
-    np.testing.assert_allclose(mine, dense, atol=100 * EPS * max(1, np.abs(dense).max()), rtol=0)
+    np.testing.assert_allclose(mine, dense, atol=100 * EPS * np.abs(dense).max(initial=1), rtol=0)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -72,9 +72,42 @@ def test_products(kind):
     close(phi @ w, dense @ w)
     close(phi.T @ r, dense.T @ r)
     close(phi.gram_matvec(r), dense @ (dense.T @ r))
+    some = phi.rows(slice(3, 20))
+    close(phi.gram_matvec(r, at=some), dense[3:20] @ (dense.T @ r))
     W, R = rng.normal(size=(phi.shape[1], 3)), rng.normal(size=(phi.shape[0], 2))
     close(phi @ W, dense @ W)
     close(phi.T @ R, dense.T @ R)
+    close(phi.gram_matvec(R), dense @ (dense.T @ R))
+    close(phi.gram_matvec(R, at=some), dense[3:20] @ (dense.T @ R))
+
+
+@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize("n_rows", [0, 1, 2, 40])
+def test_prepared_products(kind, n_rows):
+    # Few rows leave nodes without any, and with the rows of their parent.
+    phi, dense, _ = make_any(kind)
+    some, dense = phi.rows(slice(0, n_rows)), dense[:n_rows]
+    product = some.gram_operator()
+    rng = np.random.default_rng(0)
+    r, R = rng.normal(size=n_rows), rng.normal(size=(n_rows, 2))
+    close(product(r), dense @ (dense.T @ r))
+    close(product(R), dense @ (dense.T @ R))
+
+
+def test_prepared_products_do_not_depend_on_threads(monkeypatch):
+    monkeypatch.setattr("kpp.geometry.maps.WORK_PER_BLOCK", 1)
+    r = np.random.default_rng(0).normal(size=40)
+    one, three = (make("path", n_jobs=n_jobs, n_trees=20)[0] for n_jobs in (1, 3))
+    assert np.array_equal(one.gram_operator()(r), three.gram_operator()(r))
+
+
+def test_neighbouring_trees_share_memory():
+    phi, _, X = make("path, tree")
+    part, listed = phi.trees(slice(1, 4)), phi.trees([1, 2, 3])
+    assert np.shares_memory(part.forest.threshold, phi.forest.threshold)
+    assert np.array_equal(part.gram(), listed.gram())
+    assert np.array_equal(part.on(X).leaf_ids, listed.leaf_ids)
+    assert np.array_equal(phi.trees(slice(None, None, 2)).gram(), phi.trees([0, 2, 4]).gram())
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -251,7 +284,7 @@ def test_read_only_and_strided_vectors():
 def test_wrong_shapes():
     phi, _, _ = make("path")
     other, _, _ = make("path", seed=1)
-    with pytest.raises(ValueError, match=r"shape \(40,\); got \(3,\)"):
+    with pytest.raises(ValueError, match=r"shape \(40,\) or \(40, n_columns\); got \(3,\)"):
         phi.gram_matvec(np.ones(3))
     for wrong in (
         phi.path_sums,

@@ -213,10 +213,10 @@ def test_an_alpha_below_the_first_cut_off_is_found(monkeypatch):
     X = rng.uniform(size=(600, 3))
     y = np.sin(12 * X[:, 0]) + X[:, 1]
     model = small(KPPRegressor, n_estimators=50, max_iter=5000).fit(X, y)
-    monkeypatch.setattr("kpp.models.selection.SEARCH_PRODUCTS", ())
+    monkeypatch.setattr("kpp.models.selection.SEARCH_PRODUCTS", 10**9)
     whole = small(KPPRegressor, n_estimators=50, max_iter=5000).fit(X, y)
     assert model.cv_scores_.max() == pytest.approx(whole.cv_scores_.max(), rel=0.03)
-    monkeypatch.setattr("kpp.models.selection.SEARCH_PRODUCTS", (3,))
+    monkeypatch.setattr("kpp.models.selection.SEARCH_PRODUCTS", 3)
     again = small(KPPRegressor, n_estimators=50, max_iter=5000).fit(X, y)
     assert again.cv_scores_.max() == pytest.approx(whole.cv_scores_.max(), rel=0.03)
 

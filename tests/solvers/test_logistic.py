@@ -9,7 +9,7 @@ from zoo import random_forest, random_node_weight, random_rows
 
 import kpp.solvers.logistic
 from kpp.geometry import PathMap, path_weights
-from kpp.solvers import logistic_path
+from kpp.solvers import LogisticProblem, logistic_path
 
 ALPHAS = np.array([1e-3, 1e-5, 1e-1])
 
@@ -111,3 +111,14 @@ def test_refused_alphas():
     phi, codes, _ = make(2)
     with pytest.raises(ValueError, match="alpha must be positive and finite"):
         logistic_path(phi, codes, [0.0])
+
+
+def test_an_alpha_is_taken_up_where_it_was_left():
+    phi, codes, weight = make(2)
+    problem = LogisticProblem(phi, codes, weight)
+    loose = problem.solve(ALPHAS, tol=1e-3)
+    after = problem.solve([ALPHAS[0]], tol=1e-10)
+    once = logistic_path(phi, codes, [ALPHAS[0]], weight, tol=1e-10)
+    assert loose.residual.max() > 1e-10 >= after.residual.max()
+    assert after.n_iter[0] < once.n_iter[0]
+    np.testing.assert_allclose(phi.T @ after.dual[0], phi.T @ once.dual[0], atol=1e-7)

@@ -7,9 +7,10 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from zoo import random_forest, random_node_weight, random_rows
 
+import kpp.solvers.krylov
 import kpp.solvers.ridge
 from kpp.geometry import PathMap, path_weights
-from kpp.solvers import ridge_path
+from kpp.solvers import RidgeProblem, ridge_path
 
 ALPHAS = np.array([1e-2, 1e-3, 1.0])
 
@@ -87,6 +88,28 @@ def test_one_alpha_more_costs_no_product(monkeypatch):
     many = ridge_path(phi, y, np.logspace(-4, 2, 30))
     assert many.n_iter == alone.n_iter
     np.testing.assert_allclose(many.dual[0], alone.dual[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("basis", [7, 300])
+def test_a_second_call_goes_on_where_the_first_stopped(monkeypatch, basis):
+    # With a small basis the process starts anew several times, within a call and between calls.
+    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", 0)
+    monkeypatch.setattr(kpp.solvers.krylov, "MAX_BASIS", basis)
+    phi, y, weight = make(n_targets=2)
+    problem = RidgeProblem(phi, y, weight)
+    loose = problem.solve(ALPHAS, tol=1e-2)
+    tight = problem.solve(ALPHAS[:2], tol=1e-10, max_iter=10**4)
+    assert loose.n_iter < tight.n_iter
+    other = problem.solve([0.3], tol=1e-10, max_iter=10**4)
+    if basis == 300:
+        once = RidgeProblem(phi, y, weight).solve(ALPHAS[:2], tol=1e-10)
+        assert tight.n_iter == once.n_iter == other.n_iter
+    for path in (tight, other):
+        for k, alpha in enumerate(path.alphas):
+            svd = Ridge(alpha, solver="svd").fit(phi.to_csr().toarray(), y, weight)
+            fitted = phi @ (phi.T @ path.dual[k]) + path.intercept[k]
+            expected = svd.predict(phi.to_csr().toarray())
+            np.testing.assert_allclose(fitted, expected, atol=1e-8)
 
 
 def test_not_converged_is_said(monkeypatch):

@@ -212,9 +212,14 @@ class Forest:
 
         return route(self, X, n_jobs=n_jobs).T
 
-    def nodes_of(self, trees: Any) -> OffsetArray:
-        """Node ids of some trees, one tree after the other."""
+    def nodes_of(self, trees: Any) -> OffsetArray | slice:
+        """Node ids of some trees, one tree after the other; a slice for a slice of neighbours."""
         starts, stops = self.tree_offsets[:-1], self.tree_offsets[1:]
+        if isinstance(trees, slice):
+            first, last, step = trees.indices(self.n_trees)
+            if step == 1 and first < last:
+                return slice(int(starts[first]), int(stops[last - 1]))
+            trees = np.arange(self.n_trees)[trees]
         return np.concatenate([np.arange(starts[t], stops[t]) for t in np.atleast_1d(trees)])
 
     def take_trees(self, trees: Any) -> Forest:
@@ -222,25 +227,29 @@ class Forest:
 
         Parameters
         ----------
-        trees : array-like of int
-            Numbers of trees; at least one.
+        trees : array-like of int, or slice
+            Numbers of trees; at least one. A slice of neighbours shares what it can.
 
         Returns
         -------
         forest : Forest
         """
-        trees = np.atleast_1d(np.arange(self.n_trees)[trees])
-        if len(trees) == 0:
+        chosen = np.atleast_1d(np.arange(self.n_trees)[trees])
+        if len(chosen) == 0:
             raise ValueError("A forest needs at least one tree; got none.")
-        nodes = self.nodes_of(trees)
+        nodes = self.nodes_of(trees if isinstance(trees, slice) else chosen)
+        trees = chosen
         sizes = np.diff(self.tree_offsets)[trees]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         shift = np.repeat(offsets[:-1] - self.tree_offsets[trees], sizes)
         changed: dict[str, Any] = {name: getattr(self, name)[nodes] for name in NODE_ARRAYS}
         for name in ("parent", "left"):
-            changed[name] = np.where(changed[name] < 0, -1, changed[name] + shift)
+            changed[name] = np.where(changed[name] < 0, -1, changed[name] + shift).astype(np.int32)
         if len(self.category_offsets):
-            first, n_words = self.category_offsets[nodes], np.diff(self.category_offsets)[nodes]
+            first, n_words = (
+                self.category_offsets[:-1][nodes],
+                np.diff(self.category_offsets)[nodes],
+            )
             words = [np.arange(f, f + n) for f, n in zip(first, n_words, strict=True) if n]
             changed["category_offsets"] = np.concatenate([[0], np.cumsum(n_words)])
             changed["category_bits"] = self.category_bits[np.concatenate([*words, []]).astype(int)]

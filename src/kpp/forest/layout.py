@@ -111,14 +111,19 @@ def own_read_only(values: Any, dtype: Any) -> AnyArray:
     if (
         isinstance(values, np.ndarray)
         and values.dtype == dtype
-        and values.base is None
         and values.flags.c_contiguous
         and not values.flags.writeable
+        and (values.base is None or _is_owned(values.base))
     ):
         return values
     array = np.array(values, dtype=dtype, order="C")
     array.flags.writeable = False
     return array
+
+
+def _is_owned(base: Any) -> bool:
+    """Whether a view's memory belongs to a read-only array: nobody can write to it."""
+    return isinstance(base, np.ndarray) and base.base is None and not base.flags.writeable
 
 
 def _lay_out_one(tree: Tree, base: int, into: dict[str, AnyArray], order: AnyArray) -> None:

@@ -93,8 +93,8 @@ class NodeStatistics:
         decrease[split] = np.maximum(impurity[split] - children / self.count[split], 0.0)
         return decrease
 
-    def take(self, order: AnyArray) -> NodeStatistics:
-        """Return the same statistics with the nodes in another order."""
+    def take(self, order: AnyArray | slice) -> NodeStatistics:
+        """Return the statistics of some nodes, in the given order."""
         per_node = ("count", "mean", "variance", "class_share")
         return replace(
             self, **{k: v[order] for k in per_node if (v := getattr(self, k)) is not None}

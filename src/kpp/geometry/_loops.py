@@ -63,9 +63,10 @@ def map_matvec(
             out[i] += total[np.uint64(leaf_ids[tree, i] - root)]
 
 
-@compiled("in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; in f8[]; i8; i8; out f8[]")
-def gram_matvec(
+@compiled("in i4[,]; in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; in f8[,]; i8; i8; out f8[,]")
+def gram_matmat(
     leaf_ids: Any,
+    other_ids: Any,
     tree_offsets: Any,
     parent: Any,
     squared_scale: Any,
@@ -75,12 +76,11 @@ def gram_matvec(
     last_tree: Any,
     out: Any,
 ) -> None:
-    """``out += sum over trees t of tree_factor[t] Phi_t Phi_t' r``.
+    """``out[c] += sum over trees t of tree_factor[t] Phi'_t Phi_t' r[c]``, Phi' at other rows.
 
     One tree at a time: rows into leaves, backward scan, forward scan, leaves to rows. The only
     table is one tree's, and it is reused for the sums over subtrees and along paths.
     """
-    n_rows = leaf_ids.shape[1]
     largest = 0
     for tree in range(first_tree, last_tree):
         largest = max(largest, tree_offsets[tree + 1] - tree_offsets[tree])
@@ -91,18 +91,114 @@ def gram_matvec(
             continue
         root = tree_offsets[tree]
         size = tree_offsets[tree + 1] - root
-        total[:size] = 0.0
-        for i in range(n_rows):
-            total[np.uint64(leaf_ids[tree, i] - root)] += r[i]
-        for v in range(size - 2, 0, -2):
-            total[np.uint64(parent[root + v] - root)] = total[v] + total[v + 1]
-        total[0] *= factor * squared_scale[root]
-        for v in range(1, size, 2):
-            above = total[np.uint64(parent[root + v] - root)]
-            total[v] = above + factor * squared_scale[root + v] * total[v]
-            total[v + 1] = above + factor * squared_scale[root + v + 1] * total[v + 1]
-        for i in range(n_rows):
-            out[i] += total[np.uint64(leaf_ids[tree, i] - root)]
+        for column in range(r.shape[0]):
+            total[:size] = 0.0
+            for i in range(leaf_ids.shape[1]):
+                total[np.uint64(leaf_ids[tree, i] - root)] += r[column, i]
+            for v in range(size - 2, 0, -2):
+                total[np.uint64(parent[root + v] - root)] = total[v] + total[v + 1]
+            total[0] *= factor * squared_scale[root]
+            for v in range(1, size, 2):
+                above = total[np.uint64(parent[root + v] - root)]
+                total[v] = above + factor * squared_scale[root + v] * total[v]
+                total[v + 1] = above + factor * squared_scale[root + v + 1] * total[v + 1]
+            for i in range(other_ids.shape[1]):
+                out[column, i] += total[np.uint64(other_ids[tree, i] - root)]
+
+
+@compiled(
+    "in i4[,]; in i8[]; in i4[]; in f8[]; i8; i8; out i4[,]; out i8[]; out i4[]; out f8[]; out f8[]"
+)
+def compact_trees(
+    leaf_ids: Any,
+    tree_offsets: Any,
+    parent: Any,
+    squared_scale: Any,
+    first_tree: Any,
+    last_tree: Any,
+    sets: Any,
+    n_sets: Any,
+    set_parent: Any,
+    set_scale: Any,
+    diagonal: Any,
+) -> None:
+    """Keep of each tree the different sets of two and more rows that its nodes hold.
+
+    ``sets[t, i]`` is the smallest set of tree t with row i, ``set_parent`` and ``set_scale`` hold
+    the sets of tree t from ``tree_offsets[t]`` on (numbered within the tree, the root first), and
+    ``diagonal[i]`` collects the squared coordinates of nodes that hold row i alone.
+    """
+    largest = 0
+    for tree in range(first_tree, last_tree):
+        largest = max(largest, tree_offsets[tree + 1] - tree_offsets[tree])
+    count = np.empty(largest, np.int32)
+    set_of = np.empty(largest, np.int32)
+    alone = np.empty(largest)
+    for tree in range(first_tree, last_tree):
+        root = tree_offsets[tree]
+        size = tree_offsets[tree + 1] - root
+        count[:size] = 0
+        for i in range(leaf_ids.shape[1]):
+            count[leaf_ids[tree, i] - root] += 1
+        for v in range(size - 1, 0, -1):
+            count[parent[root + v] - root] += count[v]
+        set_of[0] = 0
+        alone[0] = 0.0
+        set_parent[root] = 0
+        set_scale[root] = squared_scale[root]
+        n_kept = 1
+        for v in range(1, size):
+            above = parent[root + v] - root
+            set_of[v] = set_of[above]
+            alone[v] = alone[above]
+            if count[v] <= 1:
+                alone[v] += squared_scale[root + v]
+            elif count[v] == count[above]:
+                set_scale[root + set_of[v]] += squared_scale[root + v]
+            else:
+                set_of[v] = n_kept
+                set_parent[root + n_kept] = set_of[above]
+                set_scale[root + n_kept] = squared_scale[root + v]
+                n_kept += 1
+        n_sets[tree] = n_kept
+        for i in range(leaf_ids.shape[1]):
+            v = leaf_ids[tree, i] - root
+            sets[tree, i] = set_of[v]
+            diagonal[i] += alone[v]
+
+
+@compiled("in i4[,]; in i8[]; in i8[]; in i4[]; in f8[]; in f8[,]; i8; i8; out f8[,]")
+def compact_matmat(
+    sets: Any,
+    tree_offsets: Any,
+    n_sets: Any,
+    set_parent: Any,
+    set_scale: Any,
+    r: Any,
+    first_tree: Any,
+    last_tree: Any,
+    out: Any,
+) -> None:
+    """``out[c] += Phi Phi' r[c]`` from the sets of `compact_trees`, but for the diagonal."""
+    largest = 0
+    for tree in range(first_tree, last_tree):
+        largest = max(largest, n_sets[tree])
+    total = np.empty(largest)
+    for tree in range(first_tree, last_tree):
+        root = tree_offsets[tree]
+        size = n_sets[tree]
+        for column in range(r.shape[0]):
+            total[:size] = 0.0
+            for i in range(sets.shape[1]):
+                total[np.uint64(sets[tree, i])] += r[column, i]
+            for v in range(size - 1, 0, -1):
+                total[np.uint64(set_parent[root + v])] += total[v]
+            total[0] *= set_scale[root]
+            for v in range(1, size):
+                above = total[np.uint64(set_parent[root + v])]
+                total[v] = above + set_scale[root + v] * total[v]
+            for i in range(sets.shape[1]):
+                out[column, i] += total[np.uint64(sets[tree, i])]
 
 
 @compiled("in i4[,]; in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; b1; i8; i8; i8; out f8[,]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,9 +71,14 @@ class BlockMap(MapBlock):
     def _rmatvec(self, r: Any) -> FloatArray:
         return np.concatenate([block.rmatvec(np.ravel(r)) for _, block in self.blocks])
 
-    def gram_matvec(self, r: Any) -> FloatArray:
-        r"""Multiply the Gram, the sum of the blocks' Grams, by a vector; shape (n,)."""
-        return self._sum([block.gram_matvec(r) for _, block in self.blocks])
+    def gram_matvec(self, r: Any, *, at: BlockMap | None = None) -> FloatArray:
+        r"""Multiply the Gram, the sum of the blocks' Grams, by a vector or by columns."""
+        return self._sum([mine.gram_matvec(r, at=theirs) for mine, theirs in self._paired(at)])
+
+    def gram_operator(self) -> Callable[[FloatArray], FloatArray]:
+        """Return ``r -> gram_matvec(r)`` from every block's own."""
+        products = [block.gram_operator() for _, block in self.blocks]
+        return lambda r: self._sum([product(r) for product in products])
 
     def row_norms(self, *, squared: bool = False) -> FloatArray:
         r"""Norms over all blocks, shape (n,)."""
@@ -171,12 +176,14 @@ class CenteredMap(MapBlock):
         r = np.ravel(r)
         return self.block.rmatvec(r) - self.shift * r.sum()
 
-    def gram_matvec(self, r: Any) -> FloatArray:
-        r"""Multiply the centred Gram by a vector, shape (n,)."""
-        r = self._row_vector(r)
-        total = r.sum()
+    def gram_matvec(self, r: Any, *, at: CenteredMap | None = None) -> FloatArray:
+        r"""Multiply the centred Gram by a vector or by columns."""
+        r = self.row_columns(r)
+        along = (self if at is None else at).along_shift
+        total = r.sum(axis=0)
         constant = self.squared_shift * total - self.along_shift @ r
-        return self.block.gram_matvec(r) - self.along_shift * total + constant
+        product = self.block.gram_matvec(r, at=self._block_of(at))
+        return product - np.multiply.outer(along, total) + constant
 
     def row_norms(self, *, squared: bool = False) -> FloatArray:
         r"""Norms :math:`\|\Phi(x_i) - c\|`, shape (n,)."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from kpp.geometry._loops import (
     fill_csr,
     fill_pairs,
     gather_leaves,
-    gram_matvec,
+    gram_matmat,
     map_matvec,
     path_sums,
 )
@@ -80,8 +81,16 @@ class MapBlock(LinearOperator, ABC):
         """Return the same rows, normalised by "forest" or by "tree"."""
 
     @abstractmethod
-    def gram_matvec(self, r: Any) -> FloatArray:
-        r"""Multiply the Gram by a vector, :math:`\Phi \Phi^\top r`, shape (n,)."""
+    def gram_matvec(self, r: Any, *, at: Any = None) -> FloatArray:
+        r"""Multiply the Gram by a vector or by columns, :math:`\Phi \Phi^\top r`.
+
+        With `at`, the same embedding at other rows :math:`\Phi'`, it is
+        :math:`\Phi' \Phi^\top r`: what a dual vector r predicts there.
+        """
+
+    def gram_operator(self) -> Callable[[FloatArray], FloatArray]:
+        """Return ``r -> gram_matvec(r)`` for many products: it may prepare tables once."""
+        return self.gram_matvec
 
     @abstractmethod
     def row_norms(self, *, squared: bool = False) -> FloatArray:
@@ -124,8 +133,13 @@ class MapBlock(LinearOperator, ABC):
 
         return CenteredMap(self, self.mean_row() if shift is None else shift)
 
-    def _row_vector(self, r: Any) -> FloatArray:
-        return _vector(r, self.shape[0])
+    def row_columns(self, r: Any) -> FloatArray:
+        """One number per row, or several, as float64."""
+        r = np.asarray(r, dtype=np.float64)
+        if r.ndim not in (1, 2) or len(r) != self.shape[0]:
+            n = self.shape[0]
+            raise ValueError(f"Expected shape ({n},) or ({n}, n_columns); got {r.shape}.")
+        return r
 
 
 class PathMap(MapBlock):
@@ -193,7 +207,11 @@ class PathMap(MapBlock):
         self.normalize = normalize
         self.n_jobs = n_jobs
         self.squared_scale = _squared_scale(forest, weights, normalize)
-        self.scale = np.sqrt(self.squared_scale)
+
+    @cached_property
+    def scale(self) -> FloatArray:
+        """The coordinates' values s, shape (n_nodes,)."""
+        return np.sqrt(self.squared_scale)
 
     def on(self, X: Any) -> PathMap:
         """Return the same embedding at the rows of X."""
@@ -218,26 +236,26 @@ class PathMap(MapBlock):
 
         Parameters
         ----------
-        index : array-like of int
-            Numbers of trees.
+        index : array-like of int, or slice
+            Numbers of trees. A slice of neighbours shares most of its memory with this map.
 
         Returns
         -------
         map : PathMap
         """
-        index = np.atleast_1d(np.arange(self.forest.n_trees)[index])
         forest = self.forest.take_trees(index)
         nodes = self.forest.nodes_of(index)
+        index = np.atleast_1d(np.arange(self.forest.n_trees)[index])
         mass = self.weights.tree_mass[index]
         weights = PathWeights(
             node=self.weights.node[nodes],
             edge=self.weights.edge[nodes],
             tree_mass=mass,
-            forest_mass=float(mass.sum()),
+            forest_mass=float(mass.sum()) or 1.0,  # trees without mass embed every row as 0
         )
         shift = (forest.roots - self.forest.roots[index]).astype(np.int32)
-        leaf_ids = self.leaf_ids[index] + shift[:, None]
-        return PathMap(forest, weights, leaf_ids, normalize=self.normalize, n_jobs=self.n_jobs)
+        part = PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
+        return part.at_leaves(self.leaf_ids[index] + shift[:, None])
 
     def at_leaves(self, leaf_ids: IntArray) -> PathMap:
         """Return the same embedding at leaf ids that `route` gave; they are not checked."""
@@ -251,7 +269,7 @@ class PathMap(MapBlock):
     def _matvec(self, w: Any) -> FloatArray:
         w = np.ascontiguousarray(w, dtype=np.float64).ravel()
         forest = self.forest
-        return self._sum_over_trees(
+        return self.sum_over_trees(
             lambda block, out: map_matvec(
                 self.leaf_ids, forest.tree_offsets, forest.parent, self.scale, w, *block, out
             )
@@ -273,36 +291,51 @@ class PathMap(MapBlock):
         )
         return out
 
-    def gram_matvec(self, r: Any, *, tree_factor: FloatArray | None = None) -> FloatArray:
-        r"""Multiply the Gram by a vector: :math:`\sum_t f_t \Phi_t \Phi_t^\top r`.
+    def gram_matvec(
+        self, r: Any, *, at: PathMap | None = None, tree_factor: FloatArray | None = None
+    ) -> FloatArray:
+        r"""Multiply the Gram by a vector: :math:`\sum_t f_t \Phi'_t \Phi_t^\top r`.
 
         Parameters
         ----------
-        r : array of shape (n_rows,)
-            One number per row.
+        r : array of shape (n_rows,) or (n_rows, n_columns)
+            One number per row, or several.
+        at : PathMap, optional
+            The same embedding at the rows :math:`\Phi'` of the result; itself by default.
         tree_factor : array of shape (n_trees,), optional
             Factors :math:`f_t`, 1 by default. They may be negative.
 
         Returns
         -------
-        product : array of shape (n_rows,)
+        product : array of shape (n_result_rows,) or (n_result_rows, n_columns)
         """
-        r = self._row_vector(r)
+        r = self.row_columns(r)
+        columns = np.ascontiguousarray(np.atleast_2d(r.T))
         forest = self.forest
+        other = self._other(at)
         factor = np.ones(forest.n_trees) if tree_factor is None else tree_factor
         factor = _vector(factor, forest.n_trees)
-        return self._sum_over_trees(
-            lambda block, out: gram_matvec(
+        product = self.sum_over_trees(
+            lambda block, out: gram_matmat(
                 self.leaf_ids,
+                other.leaf_ids,
                 forest.tree_offsets,
                 forest.parent,
                 self.squared_scale,
                 factor,
-                r,
+                columns,
                 *block,
                 out,
-            )
+            ),
+            (len(columns), other.shape[0]),
         )
+        return product[0] if r.ndim == 1 else product.T
+
+    def gram_operator(self) -> Callable[[FloatArray], FloatArray]:
+        """Return ``r -> gram_matvec(r)``, faster, for the price of about four products."""
+        from kpp.geometry.compact import CompactGram
+
+        return CompactGram(self)
 
     def path_sums(self, values: Any) -> FloatArray:
         """Sum node values from the root down to each node, shape (n_nodes,)."""
@@ -325,9 +358,12 @@ class PathMap(MapBlock):
         blocks = self._tree_blocks()
         run_blocks(lambda b: work(blocks[b]), len(blocks), self.n_jobs)
 
-    def _sum_over_trees(self, work: Callable[[tuple[int, int], FloatArray], None]) -> FloatArray:
+    def sum_over_trees(
+        self, work: Callable[[tuple[int, int], FloatArray], None], shape: tuple[int, ...] = ()
+    ) -> FloatArray:
+        """Add up what `work` writes for each run of trees, in order; rows by default."""
         blocks = self._tree_blocks()
-        partial = np.zeros((len(blocks), self.shape[0]))
+        partial = np.zeros((len(blocks), *(shape or self.shape[:1])))
         run_blocks(lambda b: work(blocks[b], partial[b]), len(blocks), self.n_jobs)
         for block in partial[1:]:
             partial[0] += block
@@ -348,7 +384,7 @@ class PathMap(MapBlock):
         norms : array of shape (n_rows,)
         """
         norm = self.path_sums(self.squared_scale)
-        total = self._sum_over_trees(
+        total = self.sum_over_trees(
             lambda block, out: gather_leaves(self.leaf_ids, norm, *block, out)
         )
         return total if squared else np.sqrt(total)
@@ -414,15 +450,21 @@ class PathMap(MapBlock):
         """
         return self._pairs(other, distance=True)
 
-    def _pairs(self, other: PathMap | None, *, distance: bool) -> FloatArray:
-        forest, symmetric = self.forest, other is None
-        other = self if other is None else other
+    def _other(self, other: PathMap | None) -> PathMap:
+        """The other side of a product of rows, itself by default."""
+        if other is None:
+            return self
         if (
-            other.forest is not forest
+            other.forest is not self.forest
             or other.weights is not self.weights
             or other.normalize != self.normalize
         ):
             raise ValueError("Both sides must be rows of one embedding: use map.on(X).")
+        return other
+
+    def _pairs(self, other: PathMap | None, *, distance: bool) -> FloatArray:
+        forest, symmetric = self.forest, other is None
+        other = self._other(other)
         if self.shape[0] > other.shape[0]:
             # Every row on the left costs a scan of the forest: take the shorter side.
             return np.ascontiguousarray(other._pairs(self, distance=distance).T)
@@ -468,7 +510,7 @@ class PathMap(MapBlock):
         """
         n_rows = self.shape[0]
         on_path = self.path_sums(self.scale > 0)
-        n_entries = self._sum_over_trees(
+        n_entries = self.sum_over_trees(
             lambda block, out: gather_leaves(self.leaf_ids, on_path, *block, out)
         )
         row_start = np.zeros(n_rows + 1, dtype=np.int64)

@@ -179,6 +179,15 @@ def weigh(
     )
 
 
+def weighs_by_own(estimator: Any, forest: Forest) -> bool:
+    """Whether the weights of `weigh` come from the trees alone, not from rows of the fit."""
+    if estimator.coordinates == "leaf":
+        return True
+    if not needs_statistics(estimator.node_weight, estimator.leaf_weight):
+        return True
+    return forest.statistics is not None and forest.statistics.grown_on_impurity
+
+
 def named_blocks(embedding: MapBlock) -> list[tuple[str, MapBlock]]:
     """The blocks of a map; a map of one forest is its only block."""
     return embedding.blocks if isinstance(embedding, BlockMap) else [("", embedding)]

@@ -15,8 +15,8 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.models.building import check_target
 from kpp.models.linear import KPPLinearModel
-from kpp.models.selection import Solved, mean_squared_spread
-from kpp.solvers import logistic_path
+from kpp.models.selection import Solve, Solved, mean_squared_spread
+from kpp.solvers import LogisticProblem
 
 # Log-odds of a class that no row of a fold belongs to.
 ABSENT = -30.0
@@ -140,7 +140,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     """
 
     _classification = True
-    _search_tols = (1e-5, 1e-5, 1e-7)
+    _search_tols = (1e-5, 1e-6)
 
     def __init__(
         self,
@@ -214,55 +214,77 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             )
         return sample_weight
 
-    def _solve(
-        self,
-        block: MapBlock,
-        target: AnyArray,
-        alphas: FloatArray,
-        weight: FloatArray,
-        offset: FloatArray | None = None,
-        *,
-        tol: float | None = None,
-        max_iter: int | None = None,
-    ) -> Solved:
+    def _pose(
+        self, block: MapBlock, target: AnyArray, weight: FloatArray, offset: FloatArray | None
+    ) -> Solve:
         n_classes = len(self.classes_)
         present = np.unique(target[weight > 0])
-        settings: dict[str, Any] = {
-            "fit_intercept": self.fit_intercept,
-            "tol": self.tol if tol is None else tol,
-            "max_iter": self.max_iter if max_iter is None else max_iter,
-        }
-        if len(present) == n_classes or offset is not None:
-            path = logistic_path(
-                block, target, alphas, weight, n_classes=n_classes, offset=offset, **settings
+        if len(present) < n_classes and offset is None:
+            return self._pose_some(block, target, weight, present)
+        problem = LogisticProblem(
+            block,
+            target,
+            weight,
+            n_classes=n_classes,
+            offset=offset,
+            fit_intercept=self.fit_intercept,
+        )
+        return self._solver_of(problem)
+
+    def _solver_of(self, problem: LogisticProblem) -> Solve:
+        def solve(
+            alphas: FloatArray, *, tol: float | None = None, max_iter: int | None = None
+        ) -> Solved:
+            path = problem.solve(
+                alphas,
+                tol=self.tol if tol is None else tol,
+                max_iter=self.max_iter if max_iter is None else max_iter,
             )
             return Solved(path.dual, path.intercept, int(path.n_iter.sum()), path.residual)
-        # A class that these rows lack is almost impossible, whatever x.
+
+        return solve
+
+    def _pose_some(
+        self, block: MapBlock, target: AnyArray, weight: FloatArray, present: AnyArray
+    ) -> Solve:
+        """Rows that lack a class: it is almost impossible, whatever x."""
+        n_classes = len(self.classes_)
         n_scores = 1 if n_classes == 2 else n_classes
-        dual = np.zeros((len(alphas), len(target), n_scores))
-        intercept = np.full((len(alphas), n_scores), ABSENT)
-        seen, exact = np.zeros(n_scores, dtype=bool), np.zeros(len(alphas))
+        seen = np.zeros(n_scores, dtype=bool)
+        empty = np.full(n_scores, ABSENT)
         if n_classes == 2:
-            intercept[:] = ABSENT if present[0] == 0 else -ABSENT
-            return Solved(dual, intercept, 0, exact, seen)
-        intercept[:, present], seen[present] = 0.0, True
-        if len(present) == 1:
-            return Solved(dual, intercept, 0, exact, seen)
+            empty[:] = ABSENT if present[0] == 0 else -ABSENT
+        else:
+            empty[present], seen[present] = 0.0, True
         known = weight > 0
-        path = logistic_path(
-            block.rows(known),
-            np.searchsorted(present, target[known]),
-            alphas,
-            weight[known],
-            n_classes=len(present),
-            **settings,
-        )
-        inner, b = path.dual, path.intercept
-        if len(present) == 2:  # one score is the difference of two
-            inner, b = np.concatenate([-inner / 2, inner / 2], axis=2), np.hstack([-b / 2, b / 2])
-        dual[np.ix_(np.arange(len(alphas)), np.flatnonzero(known), present)] = inner
-        intercept[:, present] = b
-        return Solved(dual, intercept, int(path.n_iter.sum()), path.residual, seen)
+        inner = None
+        if n_classes > 2 and len(present) > 1:
+            inner = self._solver_of(
+                LogisticProblem(
+                    block.rows(known),
+                    np.searchsorted(present, target[known]),
+                    weight[known],
+                    n_classes=len(present),
+                    fit_intercept=self.fit_intercept,
+                )
+            )
+
+        def solve(
+            alphas: FloatArray, *, tol: float | None = None, max_iter: int | None = None
+        ) -> Solved:
+            dual = np.zeros((len(alphas), len(target), n_scores))
+            intercept = np.tile(empty, (len(alphas), 1))
+            if inner is None:
+                return Solved(dual, intercept, 0, np.zeros(len(alphas)), seen)
+            solved = inner(alphas, tol=tol, max_iter=max_iter)
+            v, b = solved.dual, solved.intercept
+            if len(present) == 2:  # one score is the difference of two
+                v, b = np.concatenate([-v / 2, v / 2], axis=2), np.hstack([-b / 2, b / 2])
+            dual[np.ix_(np.arange(len(alphas)), np.flatnonzero(known), present)] = v
+            intercept[:, present] = b
+            return Solved(dual, intercept, solved.n_iter, solved.residual, seen)
+
+        return solve
 
     def _unit(self, block: MapBlock, weight: FloatArray) -> float:
         return mean_squared_spread(block, weight) / float(weight.sum())

@@ -26,7 +26,7 @@ from kpp.forest.grow import named_forest
 from kpp.forest.route import route
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock, PathMap
-from kpp.models.building import grow, named_blocks, seeds_for, take_rows, weigh
+from kpp.models.building import grow, seeds_for, take_rows, weigh, weighs_by_own
 from kpp.models.selection import Fold
 
 # Ensembles whose trees may be shared out over groups; boosters keep all their rounds in each.
@@ -140,22 +140,35 @@ def fold_grown(
 ) -> tuple[MapBlock, list[Fold]]:
     """One forest in as many groups as folds; the trees of a group never see their fold."""
     splits = cv_splits(model, X, labels, groups)
-    maps, forests = grow_groups(model, specs, X, labels, weight, [train for train, _ in splits])
+    rows_of_groups = [train for train, _ in splits]
+    forests = _grow_groups(model, specs, X, labels, weight, rows_of_groups)
     final: list[tuple[str, MapBlock]] = []
-    for k, (name, spec) in enumerate(specs):
-        parts = [by_group[k] for by_group in forests]
-        joined = Forest.concatenate(parts)
-        own = [named_blocks(group)[k][1] for group in maps]
-        ids = np.concatenate([block.leaf_ids for block in own if isinstance(block, PathMap)])
-        sizes = [forest.n_nodes for forest in parts]
-        starts = np.repeat(np.cumsum(sizes) - sizes, [f.n_trees for f in parts])
-        ids += starts.astype(np.int32)[:, None]
-        final.append((name, weighed_map(model, spec, joined, X, labels, weight).at_leaves(ids)))
-    folds = [
-        Fold(group.rows(train), group.rows(test), train, test)
-        for (train, test), group in zip(splits, maps, strict=True)
-    ]
-    return (BlockMap(final) if isinstance(model.forest, list) else final[0][1]), folds
+    parts: list[list[tuple[str, MapBlock]]] = [[] for _ in splits]
+    for name, spec in specs:
+        own = [by_group.pop(0) for by_group in forests]
+        stops = np.cumsum([forest.n_trees for forest in own])
+        joined = Forest.concatenate(own)
+        del own
+        embedding = weighed_map(model, spec, joined, X, labels, weight)
+        embedding = embedding.at_leaves(route(joined, X, n_jobs=model.n_jobs))
+        final.append((name, embedding))
+        for q, (rows, stop) in enumerate(zip(rows_of_groups, stops.tolist(), strict=True)):
+            group = embedding.trees(slice(0 if q == 0 else int(stops[q - 1]), stop))
+            if not weighs_by_own(model, joined):
+                # Weights that are estimated on rows must not see the rows of the fold.
+                inside = None if weight is None else weight[rows]
+                own_map = weighed_map(
+                    model, spec, group.forest, take_rows(X, rows), labels[rows], inside
+                )
+                group = own_map.at_leaves(group.leaf_ids)
+            parts[q].append((name, group))
+    is_list = isinstance(model.forest, list)
+    folds = []
+    for (train, test), blocks in zip(splits, parts, strict=True):
+        group_map = BlockMap(blocks) if is_list else blocks[0][1]
+        folds.append(Fold(group_map.rows(train), group_map.rows(test), train, test))
+        blocks.clear()
+    return (BlockMap(final) if is_list else final[0][1]), folds
 
 
 def grow_groups(
@@ -165,31 +178,46 @@ def grow_groups(
     labels: AnyArray,
     weight: FloatArray | None,
     rows_of_groups: list[AnyArray],
-) -> tuple[list[MapBlock], list[list[Forest]]]:
+) -> list[MapBlock]:
     """Grow a share of the trees on each set of rows; a map of all rows for each group."""
-    random = check_random_state(model.random_state)
+    forests = _grow_groups(model, specs, X, labels, weight, rows_of_groups)
     maps: list[MapBlock] = []
-    forests: list[list[Forest]] = []
-    for q, rows in enumerate(rows_of_groups):
+    for rows, of_group in zip(rows_of_groups, forests, strict=True):
         X_own, y_own = take_rows(X, rows), labels[rows]
         weight_own = None if weight is None else weight[rows]
-        blocks: list[tuple[str, MapBlock]] = []
-        forests.append([])
-        for name, spec in specs:
-            forest = grow(
+        blocks: list[tuple[str, MapBlock]] = [
+            (name, weighed_map(model, spec, forest, X_own, y_own, weight_own).on(X))
+            for (name, spec), forest in zip(specs, of_group, strict=True)
+        ]
+        maps.append(BlockMap(blocks) if isinstance(model.forest, list) else blocks[0][1])
+    return maps
+
+
+def _grow_groups(
+    model: Any,
+    specs: list[tuple[str, Any]],
+    X: Any,
+    labels: AnyArray,
+    weight: FloatArray | None,
+    rows_of_groups: list[AnyArray],
+) -> list[list[Forest]]:
+    """The forests of each group, one per spec, grown on the group's rows."""
+    random = check_random_state(model.random_state)
+    return [
+        [
+            grow(
                 model,
                 _one_group(model, spec, q, len(rows_of_groups), len(rows)),
-                X_own,
-                y_own,
-                weight_own,
+                take_rows(X, rows),
+                labels[rows],
+                None if weight is None else weight[rows],
                 classification=model._classification,
                 random_state=int(random.randint(np.iinfo(np.int32).max)),
             )
-            forests[q].append(forest)
-            block = weighed_map(model, spec, forest, X_own, y_own, weight_own)
-            blocks.append((name, block.at_leaves(route(forest, X, n_jobs=model.n_jobs))))
-        maps.append(BlockMap(blocks) if isinstance(model.forest, list) else blocks[0][1])
-    return maps, forests
+            for _, spec in specs
+        ]
+        for q, rows in enumerate(rows_of_groups)
+    ]
 
 
 def _one_group(model: Any, spec: Any, q: int, n_groups: int, n_rows: int) -> Any:

@@ -29,7 +29,7 @@ from kpp.models.building import (
 )
 from kpp.models.growing import cv_splits, fold_grown, grow_groups, later_folds, plain_map
 from kpp.models.predictor import LeafValues
-from kpp.models.selection import DEFAULT_TAUS, Fold, Selection, Solved, select
+from kpp.models.selection import DEFAULT_TAUS, Fold, Selection, Solve, select
 
 REGIMES = ("shared", "honest", "cross-fit", "fixed")
 ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
@@ -95,25 +95,17 @@ class KPPLinearModel(BaseEstimator, ABC):
 
     @property
     @abstractmethod
-    def _search_tols(self) -> tuple[float, float, float]: ...
+    def _search_tols(self) -> tuple[float, float]: ...
 
     @abstractmethod
     def _encode(self, y: Any, n_rows: int) -> tuple[AnyArray, AnyArray]:
         """Return the target as the forest sees it and as the solver does."""
 
     @abstractmethod
-    def _solve(
-        self,
-        block: MapBlock,
-        target: AnyArray,
-        alphas: FloatArray,
-        weight: FloatArray,
-        offset: FloatArray | None = None,
-        *,
-        tol: float | None = None,
-        max_iter: int | None = None,
-    ) -> Solved:
-        """Fit the linear layer for several alphas."""
+    def _pose(
+        self, block: MapBlock, target: AnyArray, weight: FloatArray, offset: FloatArray | None
+    ) -> Solve:
+        """Hand the rows of a linear layer to its solver."""
 
     @abstractmethod
     def _unit(self, block: MapBlock, weight: FloatArray) -> float:
@@ -192,7 +184,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         unit = self._unit(embedding, weight)
         selection = self._choose(folds, target, weight, offset, unit, None)
         alpha = float(self.alpha) if selection is None else selection.taus[selection.best] * unit
-        solved = self._solve(embedding, target, np.array([alpha]), weight, offset)
+        solved = self._pose(embedding, target, weight, offset)(np.array([alpha]))
         coefficients, b = embedding.rmatmat(solved.dual[0]).T, solved.intercept[0]
         if start is not None:
             coefficients = coefficients + np.atleast_2d(start.coef_)
@@ -222,7 +214,7 @@ class KPPLinearModel(BaseEstimator, ABC):
             )
         tests = [test for _, test in splits]
         fits = [*tests[1:], tests[0]]
-        embeddings, _ = grow_groups(
+        embeddings = grow_groups(
             self,
             specs,
             X,
@@ -241,7 +233,7 @@ class KPPLinearModel(BaseEstimator, ABC):
             alpha = self.alpha if selection is None else selection.taus[selection.best] * unit
             rows = fold.train_rows
             alphas = np.array([float(alpha)])
-            solutions.append(self._solve(fold.train, target[rows], alphas, weight[rows]))
+            solutions.append(self._pose(fold.train, target[rows], weight[rows], None)(alphas))
         # The average of the folds; a score whose class a fold lacks is averaged over the others.
         n_scores = solutions[0].dual.shape[2]
         seen = np.array(
@@ -423,7 +415,7 @@ class KPPLinearModel(BaseEstimator, ABC):
             weight,
             taus,
             offset,
-            solve=self._solve,
+            pose=self._pose,
             tols=self._search_tols,
             truncate=self.scoring is None,
             unit=fold_unit,

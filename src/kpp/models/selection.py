@@ -19,28 +19,30 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 
 # Small alphas take many products and seldom win. They are cut off early, which regularises them,
-# and taken up again where the choice depends on it.
-SEARCH_PRODUCTS = (100, 400)
+# and taken further where the choice depends on it: first to this many products, then to twice
+# as many, and so on.
+SEARCH_PRODUCTS = 50
 DEFAULT_TAUS = np.logspace(-4, 2, 20)
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
 
 
 class Solve(Protocol):
-    """Fit the linear layer for several alphas: a solver, with all but the data settled."""
+    """Fit the linear layer of given rows for several alphas: a solver with its data."""
 
     def __call__(
-        self,
-        block: MapBlock,
-        target: AnyArray,
-        alphas: FloatArray,
-        weight: FloatArray,
-        offset: FloatArray | None = None,
-        *,
-        tol: float | None = None,
-        max_iter: int | None = None,
+        self, alphas: FloatArray, *, tol: float | None = None, max_iter: int | None = None
     ) -> Solved:
         """Return the solutions; `tol` and `max_iter` are the user's by default."""
+
+
+class Pose(Protocol):
+    """Hand rows, targets, weights and offsets to a solver."""
+
+    def __call__(
+        self, block: MapBlock, target: AnyArray, weight: FloatArray, offset: FloatArray | None
+    ) -> Solve:
+        """Return the solver of these rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +130,10 @@ def select(
     taus: FloatArray,
     offset: FloatArray | None = None,
     *,
-    solve: Solve,
+    pose: Pose,
     unit: Callable[[MapBlock, FloatArray], float],
     score: Callable[[FloatArray], float],
-    tols: tuple[float, float, float],
+    tols: tuple[float, float],
     truncate: bool,
     extend: bool,
 ) -> Selection:
@@ -147,15 +149,14 @@ def select(
         Grid, rising.
     offset : array of shape (n_rows, n_scores), optional
         Scores that the fitted ones are added to.
-    solve : Solve
+    pose : Pose
         The solver.
     unit : callable
         ``(map, weight) -> alpha of tau = 1``.
     score : callable
         Out-of-fold scores of shape (n_rows, n_scores) -> figure of merit.
     tols : tuple of float
-        Residuals: at most the first where the choice depends on it, the second where the solver
-        stops, the third for the predictions that are kept.
+        Residuals: the first for the choice, the second for the predictions that are kept.
     truncate : bool
         Whether alphas well below the best may be scored by iterates that were cut off early.
     extend : bool
@@ -165,26 +166,32 @@ def select(
     -------
     selection : Selection
     """
+    fits = [_FoldFit(fold, target, weight, offset, pose, unit) for fold in folds]
+
+    def out_of_fold(
+        points: FloatArray, tol: float, max_iter: int | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Scores (n_points, n_rows, n_scores) by the folds that have not seen the rows."""
+        parts, residuals = zip(*(fit.scores(points, tol, max_iter) for fit in fits), strict=True)
+        out = np.empty((len(points), len(weight), parts[0].shape[2]))
+        for fold, part in zip(folds, parts, strict=True):
+            out[:, fold.test_rows] = part
+        return out, np.maximum.reduce(residuals)
 
     def grid(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        first, scores = 0, None
-        merits, residual = np.empty(len(points)), np.empty(len(points))
-        limits = [*SEARCH_PRODUCTS, None] if truncate else [None]
-        while True:
-            # From the second time on, only alphas from the best one's lower neighbours upward.
-            products = limits.pop(0) if len(limits) > 1 else limits[0]
-            new, residual[first:] = _out_of_fold(
-                folds, target, weight, points[first:], offset, solve, unit, tols[1], products
-            )
-            scores = new if scores is None else np.concatenate([scores[:first], new])
-            merits[first:] = [score(s) for s in new]
+        limit = SEARCH_PRODUCTS if truncate else None
+        scores, residual = out_of_fold(points, tols[0], limit)
+        merits = np.array([score(s) for s in scores])
+        while limit is not None:
             best = _last_best(merits)
-            needed = max(0, best - 2)
-            settled = products is None or (residual[needed : best + 1] <= tols[0]).all()
-            if needed >= first and settled:
+            # Beyond the best one itself its lower neighbour must be right.
+            open_ = np.arange(len(points)) >= best - 1
+            open_ &= residual > tols[0]
+            if not open_[: best + 1].any():
                 break
-            first = needed
-        assert scores is not None
+            limit = 2 * limit if limit < 500 else None
+            scores[open_], residual[open_] = out_of_fold(points[open_], tols[0], limit)
+            merits[open_] = [score(s) for s in scores[open_]]
         return scores, merits, residual
 
     scores, merits, residual = grid(taus)
@@ -213,9 +220,8 @@ def select(
             pairs = [pair[::-1] for pair in pairs]
         taus, scores, merits, residual = (np.concatenate(pair) for pair in pairs)
     kept = scores[best]
-    if residual[best] > tols[2]:
-        chosen = taus[best : best + 1]
-        kept = _out_of_fold(folds, target, weight, chosen, offset, solve, unit, tols[2], None)[0][0]
+    if residual[best] > tols[1]:
+        kept = out_of_fold(taus[best : best + 1], tols[1], None)[0][0]
         merits[best] = score(kept)
     return Selection(taus, merits, best, kept)
 
@@ -225,46 +231,35 @@ def _last_best(merits: FloatArray) -> int:
     return len(merits) - 1 - int(np.argmax(merits[::-1]))
 
 
-def _out_of_fold(
-    folds: list[Fold],
-    target: AnyArray,
-    weight: FloatArray,
-    taus: FloatArray,
-    offset: FloatArray | None,
-    solve: Solve,
-    unit: Callable[[MapBlock, FloatArray], float],
-    tol: float | None,
-    max_iter: int | None,
-) -> tuple[FloatArray, FloatArray]:
-    """Scores of every row by the fold that has not seen it, and the largest residuals.
+class _FoldFit:
+    """The linear layer of one fold, and what it predicts for the rows that it has not seen."""
 
-    Returns
-    -------
-    scores : array of shape (n_taus, n_rows, n_scores)
-    residual : array of shape (n_taus,)
-    """
-    out: FloatArray | None = None
-    residual = np.zeros(len(taus))
-    for fold in folds:
-        train_weight = weight[fold.train_rows]
-        train_offset = None if offset is None else offset[fold.train_rows]
+    def __init__(
+        self,
+        fold: Fold,
+        target: AnyArray,
+        weight: FloatArray,
+        offset: FloatArray | None,
+        pose: Pose,
+        unit: Callable[[MapBlock, FloatArray], float],
+    ) -> None:
+        rows = fold.train_rows
+        self._fold = fold
+        self._unit = unit(fold.train, weight[rows])
+        self._offset = 0.0 if offset is None else offset[fold.test_rows]
+        own = None if offset is None else offset[rows]
+        self._solve = pose(fold.train, target[rows], weight[rows], own)
+
+    def scores(
+        self, taus: FloatArray, tol: float, max_iter: int | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Scores of the test rows, shape (n_taus, n_test_rows, n_scores), and the residuals."""
         with warnings.catch_warnings():
             # The final fit warns where the alpha that is used does not converge.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solved = solve(
-                fold.train,
-                target[fold.train_rows],
-                taus * unit(fold.train, train_weight),
-                train_weight,
-                train_offset,
-                tol=tol,
-                max_iter=max_iter,
-            )
-        residual = np.maximum(residual, solved.residual)
-        if out is None:
-            out = np.zeros((len(taus), len(weight), solved.dual.shape[2]))
-        for k in range(len(taus)):
-            w = fold.train.rmatmat(solved.dual[k])
-            out[k, fold.test_rows] = fold.test.matmat(w) + solved.intercept[k]
-    assert out is not None
-    return (out if offset is None else out + offset), residual
+            solved = self._solve(taus * self._unit, tol=tol, max_iter=max_iter)
+        n_taus, n_train, n_scores = solved.dual.shape
+        columns = solved.dual.transpose(1, 0, 2).reshape(n_train, -1)
+        product = self._fold.train.gram_matvec(columns, at=self._fold.test)
+        scores = product.reshape(-1, n_taus, n_scores).transpose(1, 0, 2)
+        return scores + solved.intercept[:, None] + self._offset, solved.residual

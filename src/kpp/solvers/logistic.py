@@ -117,39 +117,76 @@ def logistic_path(
     >>> bool(abs(score - other.decision_function(phi.to_csr())).max() < 1e-4)
     True
     """
-    alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-    if alphas.size == 0 or not (alphas > 0).all() or not np.isfinite(alphas).all():
-        raise ValueError(f"alpha must be positive and finite; got {alphas}.")
-    n_rows = block.shape[0]
-    weight = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
-    loss = _Binary(codes) if n_classes == 2 else _Multinomial(codes, n_classes)
-    problem = _Problem(
-        product=_gram_product(block),
-        loss=loss,
-        offset=np.zeros((n_rows, loss.n_scores)) if offset is None else np.asarray(offset),
-        share=(weight / weight.sum())[:, None],
+    problem = LogisticProblem(
+        block,
+        codes,
+        sample_weight,
+        n_classes=n_classes,
+        offset=offset,
         fit_intercept=fit_intercept,
     )
-    n_scores = problem.loss.n_scores
-    dual = np.zeros((len(alphas), n_rows, n_scores))
-    intercept = np.zeros((len(alphas), n_scores))
-    n_iter = np.zeros(len(alphas), dtype=int)
-    residual = np.zeros(len(alphas))
-    v, b = problem.null_model()
-    scale = float(np.sqrt(weight @ block.row_norms(squared=True) / weight.sum())) or 1.0
-    for k in np.argsort(-alphas, kind="stable"):
-        v, b, n_iter[k], norm = _newton(problem, alphas[k], v, b, tol * scale, max_iter)
-        dual[k], intercept[k], residual[k] = v, b, norm / scale
-    converged = residual <= tol
-    if not converged.all():
-        warnings.warn(
-            f"Logistic regression did not converge for alpha = {alphas[~converged].max():.3g}: "
-            f"the gradient is above tol={tol:.1g} of its scale after max_iter={max_iter} products. "
-            "Raise alpha or max_iter, or loosen tol.",
-            ConvergenceWarning,
-            stacklevel=2,
+    return problem.solve(alphas, tol=tol, max_iter=max_iter)
+
+
+class LogisticProblem:
+    """Logistic regression of given rows, for one set of alphas after another.
+
+    An alpha that was solved before, to a larger tolerance, is taken up where it was left.
+
+    Parameters
+    ----------
+    block, codes, sample_weight, n_classes, offset, fit_intercept
+        As in `logistic_path`.
+    """
+
+    def __init__(
+        self,
+        block: MapBlock,
+        codes: Any,
+        sample_weight: Any = None,
+        *,
+        n_classes: int = 2,
+        offset: Any = None,
+        fit_intercept: bool = True,
+    ) -> None:
+        n_rows = block.shape[0]
+        weight = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
+        loss = _Binary(codes) if n_classes == 2 else _Multinomial(codes, n_classes)
+        self._loss = _Loss(
+            product=_gram_product(block),
+            loss=loss,
+            offset=np.zeros((n_rows, loss.n_scores)) if offset is None else np.asarray(offset),
+            share=(weight / weight.sum())[:, None],
+            fit_intercept=fit_intercept,
         )
-    return LogisticPath(alphas, dual, intercept, n_iter, residual, converged)
+        self._scale = float(np.sqrt(weight @ block.row_norms(squared=True) / weight.sum())) or 1.0
+        self._known: dict[float, tuple[FloatArray, FloatArray]] = {}
+
+    def solve(self, alphas: Any, *, tol: float = 1e-8, max_iter: int = 1000) -> LogisticPath:
+        """Solve for every alpha; parameters, result and warning as in `logistic_path`."""
+        alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+        if alphas.size == 0 or not (alphas > 0).all() or not np.isfinite(alphas).all():
+            raise ValueError(f"alpha must be positive and finite; got {alphas}.")
+        v, b = self._loss.null_model()
+        dual = np.zeros((len(alphas), *v.shape))
+        intercept = np.zeros((len(alphas), len(b)))
+        n_iter, residual = np.zeros(len(alphas), dtype=int), np.zeros(len(alphas))
+        for k in np.argsort(-alphas, kind="stable"):
+            alpha = float(alphas[k])
+            v, b = self._known.get(alpha, (v, b))
+            v, b, n_iter[k], norm = _newton(self._loss, alpha, v, b, tol * self._scale, max_iter)
+            dual[k], intercept[k], residual[k] = v, b, norm / self._scale
+            self._known[alpha] = (v, b)
+        converged = residual <= tol
+        if not converged.all():
+            warnings.warn(
+                f"Logistic regression did not converge for alpha = {alphas[~converged].max():.3g}: "
+                f"the gradient is above tol={tol:.1g} of its scale after max_iter={max_iter} "
+                "products. Raise alpha or max_iter, or loosen tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return LogisticPath(alphas, dual, intercept, n_iter, residual, converged)
 
 
 class _Binary:
@@ -191,7 +228,7 @@ class _Multinomial:
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class _Loss:
     """What stays the same for every alpha."""
 
     product: Product
@@ -236,11 +273,11 @@ def _gram_product(block: MapBlock) -> Product:
     if block.shape[0] <= DENSE_ROWS:
         gram = block.gram()
         return lambda columns: gram @ columns
-    return lambda columns: np.column_stack([block.gram_matvec(column) for column in columns.T])
+    return block.gram_operator()
 
 
 def _newton(
-    problem: _Problem, alpha: float, v: FloatArray, b: FloatArray, target: float, max_iter: int
+    problem: _Loss, alpha: float, v: FloatArray, b: FloatArray, target: float, max_iter: int
 ) -> tuple[FloatArray, FloatArray, int, float]:
     """Newton's method with conjugate gradients; `target` is the norm of the gradient to reach."""
     share, loss, product = problem.share, problem.loss, problem.product
@@ -287,7 +324,7 @@ def _newton(
 
 
 def _conjugate_gradients(
-    problem: _Problem,
+    problem: _Loss,
     alpha: float,
     score: FloatArray,
     right: tuple[FloatArray, FloatArray, FloatArray],

@@ -15,15 +15,13 @@ Everything happens among vectors of length n. The right-hand side is orthogonal 
 :math:`D^{1/2} 1`, which A maps to 0, so the iterates stay orthogonal to it; hence r sums to 0,
 and centring costs one subtraction.
 
-The alphas share one Krylov space: the Lanczos process does not depend on alpha, and for each
-alpha the factors of its tridiagonal matrix give the iterate of conjugate gradients by a short
-recurrence. A hundred alphas cost as many products as the smallest one alone.
+The alphas share one Krylov space, which does not depend on alpha (`kpp.solvers.krylov`): a hundred
+alphas cost as many products as the smallest one alone.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kpp._typing import BoolArray, FloatArray
 from kpp.geometry.maps import MapBlock
-from kpp.solvers._loops import advance
+from kpp.solvers.krylov import KrylovSpace
 
 # Up to this many rows the Gram is diagonalised: exact for every alpha, and faster than iterating.
 DENSE_ROWS = 256
@@ -124,114 +122,91 @@ def ridge_path(
     >>> bool(abs(phi @ w + path.intercept[1] - other.predict(phi.to_csr())).max() < 1e-4)
     True
     """
-    y = np.asarray(y, dtype=np.float64)
-    targets = y.reshape(len(y), -1)
-    alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-    if alphas.size == 0 or not (alphas > 0).all() or not np.isfinite(alphas).all():
-        raise ValueError(f"alpha must be positive and finite; got {alphas}.")
-    n_rows = block.shape[0]
-    weight = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
-    root = np.sqrt(weight)
-    share = weight / weight.sum() if fit_intercept else np.zeros(n_rows)
-    center = share @ targets
-    constant = np.ptp(targets, axis=0) == 0
-    if fit_intercept:
-        # The mean of equal numbers is rounded; what is left of them is 0, not noise.
-        center = np.where(constant, targets[0], center)
-    right = root[:, None] * (targets - center)
-
-    def operator(u: FloatArray) -> FloatArray:
-        product = block.gram_matvec(root * u)
-        return root * (product - share @ product)
-
-    if n_rows <= DENSE_ROWS:
-        solutions = _solve_dense(block, root, share, right, alphas)
-        n_iter, residual = 0, np.zeros(len(alphas))
-    else:
-        solved = [_solve_krylov(operator, b, alphas, tol, max_iter) for b in right.T]
-        solutions = np.stack([u for u, _, _ in solved], axis=2)
-        n_iter = max(k for _, k, _ in solved)
-        residual = np.maximum.reduce([left for _, _, left in solved])
-    converged = residual <= tol
-    if not converged.all():
-        warnings.warn(
-            f"Ridge did not converge for alpha = {alphas[~converged].max():.3g} and below: the "
-            f"relative residual is above tol={tol:.1g} after max_iter={max_iter} products. "
-            "Raise alpha or max_iter, or loosen tol.",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    dual = root[None, :, None] * solutions
-    # b = mean(y) - <w, mean row>; with w = Phi' r the mean of Phi w is share' G r.
-    intercept = np.zeros((len(alphas), targets.shape[1]))
-    if fit_intercept:
-        mean_gram = block.gram_matvec(share)
-        intercept = center - np.einsum("i,aij->aj", mean_gram, dual)
-    return RidgePath(alphas, dual, intercept, n_iter, residual, converged)
+    problem = RidgeProblem(block, y, sample_weight, fit_intercept=fit_intercept)
+    return problem.solve(alphas, tol=tol, max_iter=max_iter)
 
 
-def _solve_dense(
-    block: MapBlock, root: FloatArray, share: FloatArray, right: FloatArray, alphas: FloatArray
-) -> FloatArray:
-    """Diagonalise A once; every alpha is then a division."""
-    gram = block.gram()
-    gram -= share @ gram
-    gram -= (gram @ share)[:, None]
-    values, vectors = np.linalg.eigh(root[:, None] * gram * root)
-    inverse = 1.0 / (np.maximum(values, 0.0) + alphas[:, None])
-    return np.einsum("ij,aj,jt->ait", vectors, inverse, vectors.T @ right, optimize=True)
+class RidgeProblem:
+    """Ridge regression of given rows, for one set of alphas after another.
 
+    What was learned for some alphas serves the next ones: a smaller tolerance, more products or
+    other alphas go on where the last call stopped.
 
-def _solve_krylov(
-    operator: Callable[[FloatArray], FloatArray],
-    right: FloatArray,
-    alphas: FloatArray,
-    tol: float,
-    max_iter: int,
-) -> tuple[FloatArray, int, FloatArray]:
-    r"""Solve :math:`(A + \alpha I) u = b` for every alpha from one Lanczos process.
-
-    With :math:`A V_k = V_k T_k + \beta_{k+1} v_{k+1} e_k^\top` and
-    :math:`T_k + \alpha I = L \Delta L^\top`, the iterate is
-    :math:`u_k = u_{k-1} + (z_k / \delta_k)\, p_k` with
-
-    .. math::
-        \delta_k = \theta_k + \alpha - \beta_k^2 / \delta_{k-1}, \quad
-        \ell_k = \beta_k / \delta_{k-1}, \quad
-        p_k = v_k - \ell_k p_{k-1}, \quad z_k = -\ell_k z_{k-1}
-
-    and its residual is :math:`\beta_{k+1} |z_k| / \delta_k`: conjugate gradients.
+    Parameters
+    ----------
+    block, y, sample_weight, fit_intercept
+        As in `ridge_path`.
     """
-    n_alphas, n_rows = len(alphas), len(right)
-    solution = np.zeros((n_alphas, n_rows))
-    norm = float(np.linalg.norm(right))
-    if norm == 0:
-        return solution, 0, np.zeros(n_alphas)
-    # In rising order: the systems that are not done are always the first ones.
-    order = np.argsort(alphas, kind="stable")
-    shift = alphas[order]
-    v, v_before, beta = right / norm, np.zeros(n_rows), 0.0
-    direction = np.zeros((n_alphas, n_rows))
-    ratio, z = np.zeros(n_alphas), np.full(n_alphas, norm)
-    n_active, n_iter, residual = n_alphas, 0, np.ones(n_alphas)
-    while n_active and n_iter < max_iter:
-        n_iter += 1
-        following = operator(v) - beta * v_before
-        theta = float(v @ following)
-        following -= theta * v
-        pivot = theta + shift - beta * ratio
-        advance(v, ratio, z / pivot, n_active, direction, solution)
-        beta = float(np.sqrt(following @ following))
-        ratio = beta / pivot
-        z = -ratio * z
-        # The residual of this iterate is |z| of the next one.
-        residual[:n_active] = np.abs(z[:n_active]) / norm
-        if beta <= np.finfo(float).eps * abs(theta):
-            residual[:n_active] = 0.0  # the Krylov space is exhausted: the solution is exact
-        while n_active and residual[n_active - 1] <= tol:
-            n_active -= 1
-        if n_active:
-            v_before, v = v, following / beta
-    by_alpha, residual_by_alpha = np.empty_like(solution), np.empty(n_alphas)
-    by_alpha[order], residual_by_alpha[order] = solution, residual
-    return by_alpha, n_iter, residual_by_alpha
+
+    def __init__(
+        self, block: MapBlock, y: Any, sample_weight: Any = None, *, fit_intercept: bool = True
+    ) -> None:
+        y = np.asarray(y, dtype=np.float64)
+        targets = y.reshape(len(y), -1)
+        n_rows = block.shape[0]
+        weight = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
+        self._block = block
+        self._root = np.sqrt(weight)
+        self._share = weight / weight.sum() if fit_intercept else np.zeros(n_rows)
+        self._center = self._share @ targets
+        if fit_intercept:
+            # The mean of equal numbers is rounded; what is left of them is 0, not noise.
+            self._center = np.where(np.ptp(targets, axis=0) == 0, targets[0], self._center)
+        right = self._root[:, None] * (targets - self._center)
+        # Tables for the products are made where there will be many.
+        self._gram_product = block.gram_operator() if n_rows > DENSE_ROWS else block.gram_matvec
+        self._dense = _Diagonalised(self._gram(), right) if n_rows <= DENSE_ROWS else None
+        self._spaces = [KrylovSpace(self._product, column) for column in right.T]
+        # b = mean(y) - <w, mean row>; with w = Phi' r the mean of Phi w is share' G r.
+        self._mean_gram = self._gram_product(self._share) if fit_intercept else np.zeros(n_rows)
+
+    def solve(self, alphas: Any, *, tol: float = 1e-8, max_iter: int = 1000) -> RidgePath:
+        """Solve for every alpha; parameters, result and warning as in `ridge_path`."""
+        alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+        if alphas.size == 0 or not (alphas > 0).all() or not np.isfinite(alphas).all():
+            raise ValueError(f"alpha must be positive and finite; got {alphas}.")
+        if self._dense is not None:
+            solutions = self._dense.solve(alphas)
+            n_iter, residual = 0, np.zeros(len(alphas))
+        else:
+            solved = [space.solve(alphas, tol, max_iter) for space in self._spaces]
+            solutions = np.stack([u for u, _ in solved], axis=2)
+            n_iter = max(space.n_products for space in self._spaces)
+            residual = np.maximum.reduce([left for _, left in solved])
+        converged = residual <= tol
+        if not converged.all():
+            warnings.warn(
+                f"Ridge did not converge for alpha = {alphas[~converged].max():.3g} and below: "
+                f"the relative residual is above tol={tol:.1g} after max_iter={max_iter} "
+                "products. Raise alpha or max_iter, or loosen tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        dual = self._root[None, :, None] * solutions
+        intercept = self._center - np.einsum("i,aij->aj", self._mean_gram, dual)
+        return RidgePath(alphas, dual, intercept, n_iter, residual, converged)
+
+    def _product(self, u: FloatArray) -> FloatArray:
+        """A u."""
+        product = self._gram_product(self._root * u)
+        return self._root * (product - self._share @ product)
+
+    def _gram(self) -> FloatArray:
+        """A."""
+        gram = self._block.gram()
+        gram -= self._share @ gram
+        gram -= (gram @ self._share)[:, None]
+        return self._root[:, None] * gram * self._root
+
+
+class _Diagonalised:
+    """Diagonalise A once; every alpha is then a division."""
+
+    def __init__(self, gram: FloatArray, right: FloatArray) -> None:
+        values, self._vectors = np.linalg.eigh(gram)
+        self._values = np.maximum(values, 0.0)
+        self._right = self._vectors.T @ right
+
+    def solve(self, alphas: FloatArray) -> FloatArray:
+        inverse = 1.0 / (self._values + alphas[:, None])
+        return np.einsum("ij,aj,jt->ait", self._vectors, inverse, self._right, optimize=True)
