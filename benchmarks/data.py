@@ -14,7 +14,9 @@ import pandas as pd
 from sklearn.datasets import fetch_california_housing, fetch_openml
 
 OPENML_ID = {
+    "bank_marketing": 1461,
     "concrete": 44959,
+    "diamonds": 42225,
     "spambase": 44,
     "wine_quality_red": 44972,
 }

@@ -20,12 +20,21 @@ def test_speed_geometry(tmp_path):
     assert "| ratio |" in (tmp_path / "speed_geometry.md").read_text()
 
 
-def test_speed_models(tmp_path):
-    command = [sys.executable, BENCHMARKS / "speed_models.py", "--quick", "--out", tmp_path]
+def test_speed_fit(tmp_path):
+    command = [sys.executable, BENCHMARKS / "speed_fit.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
-    result = json.loads((tmp_path / "speed_models.json").read_text())
-    assert len(result["fit"]) == 1
+    result = json.loads((tmp_path / "speed_fit.json").read_text())
+    assert [row["what"] for row in result["fit"]] == ["logistic, breast_cancer, 569 rows"]
+    assert result["memory"][0]["nodes"] > 1000
+    assert "times the growing" in (tmp_path / "speed_fit.md").read_text()
+
+
+def test_speed_predict(tmp_path):
+    command = [sys.executable, BENCHMARKS / "speed_predict.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    result = json.loads((tmp_path / "speed_predict.json").read_text())
     assert len(result["predict"]) == 4
+    assert result["first_fit_s"][0] > result["first_fit_s"][1] > 0
 
 
 def test_accuracy_defaults(tmp_path):

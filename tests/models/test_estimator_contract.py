@@ -27,3 +27,30 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:The best alpha lies on:sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
+
+
+FORESTS = ["extra-trees", "random-forest", "boosted", [("a", "extra-trees"), ("b", "boosted")]]
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [
+        estimator(
+            forest,
+            n_estimators=3,
+            regime=regime,
+            coordinates=coordinates,
+            normalize=normalize,
+            alpha_selection=selection,
+        )
+        for estimator in (KPPRegressor, KPPClassifier)
+        for forest in FORESTS
+        for regime in REGIMES
+        for coordinates, normalize in (("path", "forest"), ("path", "tree"), ("leaf", "forest"))
+        for selection in ("fold-grown", "regrown", "frozen")[: 3 if regime == "shared" else 1]
+    ],
+    expected_failed_checks=expected_failures,
+)
+@pytest.mark.filterwarnings("ignore:The best alpha lies on:sklearn.exceptions.ConvergenceWarning")
+def test_the_whole_product_of_settings(estimator, check):
+    check(estimator)

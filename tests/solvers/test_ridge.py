@@ -26,9 +26,12 @@ def make(n_rows=400, n_targets=1):
 
 @pytest.fixture(params=["dense", "krylov"])
 def way(request, monkeypatch):
-    rows = 10**6 if request.param == "dense" else 0
-    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", rows)
+    set_way(monkeypatch, request.param)
     return request.param
+
+
+def set_way(monkeypatch, way):
+    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", 10**6 if way == "dense" else 0)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -66,7 +69,7 @@ def test_rows_of_weight_zero_are_as_removed(way):
 
 
 def test_the_residual_is_what_was_asked_for(monkeypatch):
-    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", 0)
+    set_way(monkeypatch, "krylov")
     phi, y, _ = make()
     loose = ridge_path(phi, y, ALPHAS, tol=1e-3)
     tight = ridge_path(phi, y, ALPHAS, tol=1e-10)
@@ -82,7 +85,7 @@ def test_the_residual_is_what_was_asked_for(monkeypatch):
 
 
 def test_one_alpha_more_costs_no_product(monkeypatch):
-    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", 0)
+    set_way(monkeypatch, "krylov")
     phi, y, _ = make()
     alone = ridge_path(phi, y, [1e-4])
     many = ridge_path(phi, y, np.logspace(-4, 2, 30))
@@ -90,30 +93,33 @@ def test_one_alpha_more_costs_no_product(monkeypatch):
     np.testing.assert_allclose(many.dual[0], alone.dual[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("basis", [7, 300])
-def test_a_second_call_goes_on_where_the_first_stopped(monkeypatch, basis):
-    # With a small basis the process starts anew several times, within a call and between calls.
-    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", 0)
-    monkeypatch.setattr(kpp.solvers.krylov, "MAX_BASIS", basis)
+def test_a_second_call_goes_on_where_the_first_stopped(monkeypatch):
+    set_way(monkeypatch, "krylov")
+    monkeypatch.setattr(kpp.solvers.krylov, "VECTORS_AT_ONCE", 7)
     phi, y, weight = make(n_targets=2)
+    dense = phi.to_csr().toarray()
     problem = RidgeProblem(phi, y, weight)
-    loose = problem.solve(ALPHAS, tol=1e-2)
-    tight = problem.solve(ALPHAS[:2], tol=1e-10, max_iter=10**4)
-    assert loose.n_iter < tight.n_iter
-    other = problem.solve([0.3], tol=1e-10, max_iter=10**4)
-    if basis == 300:
-        once = RidgeProblem(phi, y, weight).solve(ALPHAS[:2], tol=1e-10)
-        assert tight.n_iter == once.n_iter == other.n_iter
-    for path in (tight, other):
+    with pytest.warns(ConvergenceWarning):
+        first = problem.solve([*ALPHAS, 1e-5], tol=1e-2, max_iter=5)
+    assert first.n_iter == 5
+    later = problem.solve(ALPHAS[:2], tol=1e-10)  # the rest of some
+    once = RidgeProblem(phi, y, weight).solve(ALPHAS[:2], tol=1e-10)
+    assert later.n_iter == once.n_iter > 5
+    np.testing.assert_allclose(later.dual, once.dual, rtol=1e-7, atol=1e-12)
+    again = problem.solve(ALPHAS[:1], tol=1e-10)  # nothing is left to do
+    assert again.n_iter == later.n_iter
+    np.testing.assert_allclose(again.dual, later.dual[:1], rtol=1e-12)
+    tighter = problem.solve(ALPHAS[:1], tol=1e-13)
+    other = problem.solve([0.3], tol=1e-10)
+    for path in (later, tighter, other):
         for k, alpha in enumerate(path.alphas):
-            svd = Ridge(alpha, solver="svd").fit(phi.to_csr().toarray(), y, weight)
+            svd = Ridge(alpha, solver="svd").fit(dense, y, weight)
             fitted = phi @ (phi.T @ path.dual[k]) + path.intercept[k]
-            expected = svd.predict(phi.to_csr().toarray())
-            np.testing.assert_allclose(fitted, expected, atol=1e-8)
+            np.testing.assert_allclose(fitted, svd.predict(dense), atol=1e-8)
 
 
 def test_not_converged_is_said(monkeypatch):
-    monkeypatch.setattr(kpp.solvers.ridge, "DENSE_ROWS", 0)
+    set_way(monkeypatch, "krylov")
     phi, y, _ = make()
     with pytest.warns(ConvergenceWarning, match=r"alpha = 1e-09 and below.*max_iter=5"):
         path = ridge_path(phi, y, [1e-9, 1e6], max_iter=5)

@@ -291,7 +291,7 @@ class Forest:
         return replace(self, categories=categories, category_offsets=offsets, category_bits=bits)
 
     @classmethod
-    def concatenate(cls, forests: Sequence[Forest]) -> Forest:
+    def concatenate(cls, forests: Sequence[Forest], *, release: bool = False) -> Forest:
         """Put the trees of several forests of the same columns into one.
 
         Parameters
@@ -299,6 +299,9 @@ class Forest:
         forests : sequence of Forest
             At least one; equal in columns and comparison dtype. Where they know different
             categories, each keeps its treatment of those that it does not know.
+        release : bool
+            Whether each array is taken away from the forests once it is copied. It saves memory,
+            and leaves them unusable.
 
         Returns
         -------
@@ -311,38 +314,44 @@ class Forest:
                 raise ValueError("Forests can be joined when they read the same columns alike.")
         categories = _all_categories(forests)
         forests = [forest.with_categories(categories) for forest in forests]
-        changed: dict[str, Any] = {
-            name: np.concatenate([getattr(forest, name) for forest in forests])
-            for name in NODE_ARRAYS
-        }
         sizes = [forest.n_nodes for forest in forests]
         if sum(sizes) > MAX_NODES:
             raise ValueError(f"{sum(sizes)} nodes are more than 32-bit ids can number.")
+        shared: dict[str, Any] = {"allows_nan": all(forest.allows_nan for forest in forests)}
+        shared |= {
+            name: getattr(first, name)
+            for name in ("n_features", "dtype", "feature_names", "allows_infinity", "source")
+        }
+
+        def take(name: str) -> list[Any]:
+            arrays = [getattr(forest, name) for forest in forests]
+            if release:
+                for forest in forests:
+                    vars(forest).pop(name)
+            return arrays
+
+        statistics = take("statistics")
+        joined = None
+        if all(part is not None for part in statistics):
+            joined = NodeStatistics.concatenate(statistics)
+        del statistics
+        changed: dict[str, Any] = {name: np.concatenate(take(name)) for name in NODE_ARRAYS}
         shift = np.repeat(np.cumsum(sizes) - sizes, sizes).astype(np.int32)
         for name in ("parent", "left"):
-            changed[name] += np.where(changed[name] < 0, 0, shift)
-        tree_sizes = np.concatenate([np.diff(forest.tree_offsets) for forest in forests])
+            np.add(changed[name], shift, out=changed[name], where=changed[name] >= 0)
+        tree_sizes = np.concatenate([np.diff(offsets) for offsets in take("tree_offsets")])
         changed["tree_offsets"] = np.concatenate([[0], np.cumsum(tree_sizes)])
-        if any(len(forest.category_offsets) for forest in forests):
-            words = [
-                np.diff(forest.category_offsets)
-                if len(forest.category_offsets)
-                else np.zeros(forest.n_nodes, dtype=np.int64)
-                for forest in forests
-            ]
+        words = [
+            np.diff(offsets) if len(offsets) else np.zeros(size, dtype=np.int64)
+            for offsets, size in zip(take("category_offsets"), sizes, strict=True)
+        ]
+        changed["category_bits"] = np.concatenate(take("category_bits"))
+        changed["category_offsets"] = np.empty(0, dtype=np.int64)
+        if len(changed["category_bits"]):
             changed["category_offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(words))])
-            changed["category_bits"] = np.concatenate([f.category_bits for f in forests])
-        statistics = [forest.statistics for forest in forests if forest.statistics is not None]
-        joined = None
-        if len(statistics) == len(forests):
-            joined = NodeStatistics.concatenate(statistics)
-        return replace(
-            first,
-            categories=categories,
-            statistics=joined,
-            allows_nan=all(forest.allows_nan for forest in forests),
-            **changed,
-        )
+        for array in changed.values():
+            array.flags.writeable = False
+        return cls(categories=categories, statistics=joined, **shared, **changed)
 
     @property
     def n_trees(self) -> int:

@@ -87,6 +87,11 @@ def prepare_rows(forest: Forest, X: Any) -> AnyArray:
     allowed = "allow-nan" if forest.allows_nan else True
     # A value too large for single precision becomes infinite, and is reported as such.
     with np.errstate(over="ignore"):
+        if type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind == "f":
+            # What most calls bring is soon checked; anything else, and errors, by scikit-learn.
+            rows = np.ascontiguousarray(X, dtype=forest.dtype)
+            if np.isfinite(rows).all() and rows.shape[1] == forest.n_features:
+                return rows
         rows = check_array(
             X,
             dtype=forest.dtype,

@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
@@ -91,7 +91,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     random_state : int, RandomState or None, default=None
         Seed of forest and folds.
     verbose : int, default=0
-        Reserved.
+        1 shows how far the fit is, on standard error: a bar on a terminal, a line per phase
+        elsewhere. 2 writes a line for every step.
 
     Attributes
     ----------
@@ -122,6 +123,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         The regime.
     partition_rows_, fit_rows_ : int arrays
         Rows that the forest, and that the linear layer, were fitted on.
+    sample_weight_ : array of shape (n_fit_rows,), or None
+        Weights of the rows of the linear layer, class weights included; None where all are 1.
     n_iter_ : int
         Products with the Gram in the final fit.
     feature_importances_ : array of shape (n_features,)
@@ -333,8 +336,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         -------
         y : array of shape (n_rows,)
         """
-        check_is_fitted(self, "map_")
-        return self.classes_[_classes(self._scores(X))]
+        codes = _classes(self._scores(X))
+        return self.classes_[codes]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict the probability of each class.

@@ -20,6 +20,7 @@ from sklearn.ensemble import (
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
+from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
 from kpp.forest.grow import named_forest
@@ -29,6 +30,7 @@ from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.building import grow, seeds_for, take_rows, weigh, weighs_by_own
 from kpp.models.selection import Fold
 
+GROWING = "growing trees"
 # Ensembles whose trees may be shared out over groups; boosters keep all their rounds in each.
 AVERAGING = (
     BaggingClassifier,
@@ -42,7 +44,9 @@ AVERAGING = (
 )
 
 
-def cv_splits(model: Any, X: Any, labels: AnyArray, groups: Any) -> list[tuple[AnyArray, AnyArray]]:
+def cv_splits(
+    model: Any, X: Any, labels: AnyArray, weight: FloatArray | None, groups: Any
+) -> list[tuple[AnyArray, AnyArray]]:
     """Train and test rows of every fold; every row is in one test fold."""
     splitter = _splitter(model, labels)
     with warnings.catch_warnings():
@@ -54,6 +58,11 @@ def cv_splits(model: Any, X: Any, labels: AnyArray, groups: Any) -> list[tuple[A
         raise ValueError("cv must put every row into exactly one test fold.")
     if any(len(np.intersect1d(train, test)) for train, test in splits):
         raise ValueError("cv must keep the rows of a test fold out of its training rows.")
+    if weight is not None and any(weight[train].sum() == 0 for train, _ in splits):
+        raise ValueError(
+            "All sample weight lies in one fold, and nothing is left to fit on when it is held "
+            "out: give alpha as a number, or a positive weight to rows of other folds."
+        )
     return splits
 
 
@@ -80,6 +89,7 @@ def plain_map(
     weight: FloatArray | None,
     rows: AnyArray | None,
     seed: Any,
+    progress: Progress,
 ) -> MapBlock:
     """Grow each forest on the given rows (all, where it is fixed) and weigh it."""
     if rows is not None and len(rows) < len(labels):
@@ -87,7 +97,8 @@ def plain_map(
         weight = None if weight is None else weight[rows]
     seeds = seeds_for(seed, len(specs))
     blocks: list[tuple[str, MapBlock]] = []
-    for (name, spec), own_seed in zip(specs, seeds, strict=True):
+    for k, ((name, spec), own_seed) in enumerate(zip(specs, seeds, strict=True)):
+        progress(GROWING, k, len(specs))
         forest = grow(
             model,
             spec,
@@ -98,6 +109,7 @@ def plain_map(
             random_state=own_seed,
         )
         blocks.append((name, weighed_map(model, spec, forest, X, labels, weight)))
+    progress(GROWING, len(specs), len(specs))
     return BlockMap(blocks) if isinstance(model.forest, list) else blocks[0][1]
 
 
@@ -110,15 +122,17 @@ def later_folds(
     groups: Any,
     rows: AnyArray,
     embedding: MapBlock,
+    progress: Progress,
 ) -> list[Fold]:
     """Folds of the fit rows: the same map for all (frozen), or a forest for each (regrown)."""
     groups = None if groups is None else np.asarray(groups)[rows]
-    splits = cv_splits(model, take_rows(X, rows), labels[rows], groups)
+    own_weight = None if weight is None else weight[rows]
+    splits = cv_splits(model, take_rows(X, rows), labels[rows], own_weight, groups)
     if model._way() == "frozen":
         return [Fold(embedding.rows(a), embedding.rows(b), a, b) for a, b in splits]
     folds = []
     for train, test in splits:
-        grown = plain_map(model, specs, X, labels, weight, train, model.random_state)
+        grown = plain_map(model, specs, X, labels, weight, train, model.random_state, progress)
         folds.append(
             Fold(
                 grown.on(take_rows(X, train)),
@@ -137,17 +151,18 @@ def fold_grown(
     labels: AnyArray,
     weight: FloatArray | None,
     groups: Any,
+    progress: Progress,
 ) -> tuple[MapBlock, list[Fold]]:
     """One forest in as many groups as folds; the trees of a group never see their fold."""
-    splits = cv_splits(model, X, labels, groups)
+    splits = cv_splits(model, X, labels, weight, groups)
     rows_of_groups = [train for train, _ in splits]
-    forests = _grow_groups(model, specs, X, labels, weight, rows_of_groups)
+    forests = _grow_groups(model, specs, X, labels, weight, rows_of_groups, progress)
     final: list[tuple[str, MapBlock]] = []
     parts: list[list[tuple[str, MapBlock]]] = [[] for _ in splits]
     for name, spec in specs:
         own = [by_group.pop(0) for by_group in forests]
         stops = np.cumsum([forest.n_trees for forest in own])
-        joined = Forest.concatenate(own)
+        joined = Forest.concatenate(own, release=True)
         del own
         embedding = weighed_map(model, spec, joined, X, labels, weight)
         embedding = embedding.at_leaves(route(joined, X, n_jobs=model.n_jobs))
@@ -178,9 +193,10 @@ def grow_groups(
     labels: AnyArray,
     weight: FloatArray | None,
     rows_of_groups: list[AnyArray],
+    progress: Progress,
 ) -> list[MapBlock]:
     """Grow a share of the trees on each set of rows; a map of all rows for each group."""
-    forests = _grow_groups(model, specs, X, labels, weight, rows_of_groups)
+    forests = _grow_groups(model, specs, X, labels, weight, rows_of_groups, progress)
     maps: list[MapBlock] = []
     for rows, of_group in zip(rows_of_groups, forests, strict=True):
         X_own, y_own = take_rows(X, rows), labels[rows]
@@ -200,24 +216,29 @@ def _grow_groups(
     labels: AnyArray,
     weight: FloatArray | None,
     rows_of_groups: list[AnyArray],
+    progress: Progress,
 ) -> list[list[Forest]]:
     """The forests of each group, one per spec, grown on the group's rows."""
     random = check_random_state(model.random_state)
-    return [
-        [
-            grow(
-                model,
-                _one_group(model, spec, q, len(rows_of_groups), len(rows)),
-                take_rows(X, rows),
-                labels[rows],
-                None if weight is None else weight[rows],
-                classification=model._classification,
-                random_state=int(random.randint(np.iinfo(np.int32).max)),
-            )
-            for _, spec in specs
-        ]
-        for q, rows in enumerate(rows_of_groups)
-    ]
+    n_groups, forests = len(rows_of_groups), []
+    for q, rows in enumerate(rows_of_groups):
+        progress(GROWING, q, n_groups)
+        forests.append(
+            [
+                grow(
+                    model,
+                    _one_group(model, spec, q, n_groups, len(rows)),
+                    take_rows(X, rows),
+                    labels[rows],
+                    None if weight is None else weight[rows],
+                    classification=model._classification,
+                    random_state=int(random.randint(np.iinfo(np.int32).max)),
+                )
+                for _, spec in specs
+            ]
+        )
+    progress(GROWING, n_groups, n_groups)
+    return forests
 
 
 def _one_group(model: Any, spec: Any, q: int, n_groups: int, n_rows: int) -> Any:

@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._checks import check_choice, check_sample_weight
+from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.grow import UNSUPERVISED, is_grown
 from kpp.geometry.composed import BlockMap
@@ -31,6 +32,7 @@ from kpp.models.growing import cv_splits, fold_grown, grow_groups, later_folds, 
 from kpp.models.predictor import LeafValues
 from kpp.models.selection import DEFAULT_TAUS, Fold, Selection, Solve, select
 
+FITTING = "fitting the linear layer"
 REGIMES = ("shared", "honest", "cross-fit", "fixed")
 ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
 
@@ -162,34 +164,40 @@ class KPPLinearModel(BaseEstimator, ABC):
         # Forests are told of weights only where there are some: not all of them take any.
         given = None if (weight == 1).all() else weight
         partition, rows = self._split(n_rows)
+        progress = Progress(self.verbose)
         self.regime_ = self.regime
         self.partition_rows_, self.fit_rows_ = partition, rows
+        self.sample_weight_ = None if given is None else given[rows]
         if self.regime == "cross-fit":
-            return self._fit_cross(specs, X, labels, target, weight, given, groups)
+            return self._fit_cross(specs, X, labels, target, weight, given, groups, progress)
         start = None
         if self.center == "partition":
             start = self._partition_model(X, labels, given, partition, groups)
             embedding = start.map_.on(take_rows(X, rows))
         elif self._is_auto() and self._way() == "fold-grown":
-            embedding, folds = fold_grown(self, specs, X, labels, given, groups)
+            embedding, folds = fold_grown(self, specs, X, labels, given, groups, progress)
         else:
-            grown = plain_map(self, specs, X, labels, given, partition, self.random_state)
+            grown = plain_map(self, specs, X, labels, given, partition, self.random_state, progress)
             embedding = grown.on(take_rows(X, rows))
         if not self._is_auto():
             folds = []
         elif self._way() != "fold-grown":
-            folds = later_folds(self, specs, X, labels, given, groups, rows, embedding)
+            folds = later_folds(self, specs, X, labels, given, groups, rows, embedding, progress)
         offset = None if start is None else start._scores(take_rows(X, rows))
         target, weight = target[rows], weight[rows]
         unit = self._unit(embedding, weight)
-        selection = self._choose(folds, target, weight, offset, unit, None)
+        selection = self._choose(folds, target, weight, offset, unit, None, progress)
+        self.folds_ = [(rows[fold.train_rows], rows[fold.test_rows]) for fold in folds] or None
+        del folds  # their leaf ids are not needed any more
         alpha = float(self.alpha) if selection is None else selection.taus[selection.best] * unit
+        progress(FITTING, 0, 1)
         solved = self._pose(embedding, target, weight, offset)(np.array([alpha]))
-        coefficients, b = embedding.rmatmat(solved.dual[0]).T, solved.intercept[0]
+        progress(FITTING, 1, 1)
+        coefficients = np.array([embedding.rmatvec(r) for r in solved.dual[0].T])
+        b = solved.intercept[0]
         if start is not None:
             coefficients = coefficients + np.atleast_2d(start.coef_)
             b = b + np.atleast_1d(start.intercept_)
-        self.folds_ = [(rows[fold.train_rows], rows[fold.test_rows]) for fold in folds] or None
         self.alpha_ = float(alpha)
         self._set_selection(selection, unit)
         self._set_fit(embedding, coefficients, b, solved.dual[0], solved.n_iter)
@@ -204,9 +212,10 @@ class KPPLinearModel(BaseEstimator, ABC):
         weight: FloatArray,
         given: FloatArray | None,
         groups: Any,
+        progress: Progress,
     ) -> Any:
         """PB-03: for each fold q, trees without q and q + 1, the linear layer on q + 1."""
-        splits = cv_splits(self, X, labels, groups)
+        splits = cv_splits(self, X, labels, given, groups)
         if len(splits) < 3:
             raise ValueError(
                 "regime='cross-fit' needs at least 3 folds: one to predict, one to fit on and one "
@@ -214,6 +223,11 @@ class KPPLinearModel(BaseEstimator, ABC):
             )
         tests = [test for _, test in splits]
         fits = [*tests[1:], tests[0]]
+        if any(weight[rows].sum() == 0 for rows in fits):
+            raise ValueError(
+                "regime='cross-fit' fits on every fold in turn, and the rows of one have no weight "
+                "at all: use fewer folds, or another regime."
+            )
         embeddings = grow_groups(
             self,
             specs,
@@ -221,19 +235,24 @@ class KPPLinearModel(BaseEstimator, ABC):
             labels,
             given,
             [np.setdiff1d(train, fit) for (train, _), fit in zip(splits, fits, strict=True)],
+            progress,
         )
         folds = [
             Fold(embedding.rows(fit), embedding.rows(test), fit, test)
             for embedding, fit, test in zip(embeddings, fits, tests, strict=True)
         ]
         units = [self._unit(fold.train, weight[fold.train_rows]) for fold in folds]
-        selection = self._choose(folds, target, weight, None, float(np.mean(units)), self._unit)
+        selection = self._choose(
+            folds, target, weight, None, float(np.mean(units)), self._unit, progress
+        )
         solutions = []
-        for fold, unit in zip(folds, units, strict=True):
+        for q, (fold, unit) in enumerate(zip(folds, units, strict=True)):
+            progress(FITTING, q, len(folds))
             alpha = self.alpha if selection is None else selection.taus[selection.best] * unit
             rows = fold.train_rows
             alphas = np.array([float(alpha)])
             solutions.append(self._pose(fold.train, target[rows], weight[rows], None)(alphas))
+        progress(FITTING, len(folds), len(folds))
         # The average of the folds; a score whose class a fold lacks is averaged over the others.
         n_scores = solutions[0].dual.shape[2]
         seen = np.array(
@@ -393,6 +412,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         offset: FloatArray | None,
         unit: float,
         fold_unit: Callable[[MapBlock, FloatArray], float] | None,
+        progress: Progress,
     ) -> Selection | None:
         """Search the grid out of fold; None for a given alpha.
 
@@ -421,6 +441,7 @@ class KPPLinearModel(BaseEstimator, ABC):
             unit=fold_unit,
             score=lambda scores: self._score_out_of_fold(target, scores, weight),
             extend=self.alphas is None,
+            progress=progress,
         )
 
     def _score_out_of_fold(self, target: AnyArray, scores: FloatArray, weight: FloatArray) -> float:

@@ -79,7 +79,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     random_state : int, RandomState or None, default=None
         Seed of forest and folds.
     verbose : int, default=0
-        Reserved.
+        1 shows how far the fit is, on standard error: a bar on a terminal, a line per phase
+        elsewhere. 2 writes a line for every step.
 
     Attributes
     ----------
@@ -108,6 +109,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         The regime.
     partition_rows_, fit_rows_ : int arrays
         Rows that the forest, and that the linear layer, were fitted on.
+    sample_weight_ : array of shape (n_fit_rows,), or None
+        Weights of the rows of the linear layer, class weights included; None where all are 1.
     n_iter_ : int
         Products with the Gram in the final fit.
     feature_importances_ : array of shape (n_features,)

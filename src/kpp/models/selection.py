@@ -10,11 +10,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 
@@ -22,6 +24,9 @@ from kpp.geometry.maps import MapBlock
 # and taken further where the choice depends on it: first to this many products, then to twice
 # as many, and so on.
 SEARCH_PRODUCTS = 50
+# What a solver has learned on a fold is kept between these steps for folds of so many rows; for
+# larger ones it takes too much memory.
+KEEP_ROWS = 30_000
 DEFAULT_TAUS = np.logspace(-4, 2, 20)
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
@@ -136,6 +141,7 @@ def select(
     tols: tuple[float, float],
     truncate: bool,
     extend: bool,
+    progress: Progress,
 ) -> Selection:
     """Score every tau out of fold, and extend the grid while its edge is best.
 
@@ -161,6 +167,8 @@ def select(
         Whether alphas well below the best may be scored by iterates that were cut off early.
     extend : bool
         Whether the grid may grow.
+    progress : Progress
+        Told of every fold.
 
     Returns
     -------
@@ -172,7 +180,11 @@ def select(
         points: FloatArray, tol: float, max_iter: int | None
     ) -> tuple[FloatArray, FloatArray]:
         """Scores (n_points, n_rows, n_scores) by the folds that have not seen the rows."""
-        parts, residuals = zip(*(fit.scores(points, tol, max_iter) for fit in fits), strict=True)
+        solved = []
+        for q, fit in enumerate(fits):
+            progress("choosing alpha", q, len(fits))
+            solved.append(fit.scores(points, tol, max_iter))
+        parts, residuals = zip(*solved, strict=True)
         out = np.empty((len(points), len(weight), parts[0].shape[2]))
         for fold, part in zip(folds, parts, strict=True):
             out[:, fold.test_rows] = part
@@ -220,6 +232,7 @@ def select(
             pairs = [pair[::-1] for pair in pairs]
         taus, scores, merits, residual = (np.concatenate(pair) for pair in pairs)
     kept = scores[best]
+    progress("choosing alpha", len(fits), len(fits))
     if residual[best] > tols[1]:
         kept = out_of_fold(taus[best : best + 1], tols[1], None)[0][0]
         merits[best] = score(kept)
@@ -248,7 +261,8 @@ class _FoldFit:
         self._unit = unit(fold.train, weight[rows])
         self._offset = 0.0 if offset is None else offset[fold.test_rows]
         own = None if offset is None else offset[rows]
-        self._solve = pose(fold.train, target[rows], weight[rows], own)
+        self._pose = partial(pose, fold.train, target[rows], weight[rows], own)
+        self._solver = self._pose() if len(rows) <= KEEP_ROWS else None
 
     def scores(
         self, taus: FloatArray, tol: float, max_iter: int | None
@@ -257,7 +271,8 @@ class _FoldFit:
         with warnings.catch_warnings():
             # The final fit warns where the alpha that is used does not converge.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solved = self._solve(taus * self._unit, tol=tol, max_iter=max_iter)
+            solver = self._solver or self._pose()
+            solved = solver(taus * self._unit, tol=tol, max_iter=max_iter)
         n_taus, n_train, n_scores = solved.dual.shape
         columns = solved.dual.transpose(1, 0, 2).reshape(n_train, -1)
         product = self._fold.train.gram_matvec(columns, at=self._fold.test)

@@ -22,7 +22,9 @@ alphas cost as many products as the smallest one alone.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -145,7 +147,6 @@ class RidgeProblem:
         targets = y.reshape(len(y), -1)
         n_rows = block.shape[0]
         weight = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
-        self._block = block
         self._root = np.sqrt(weight)
         self._share = weight / weight.sum() if fit_intercept else np.zeros(n_rows)
         self._center = self._share @ targets
@@ -153,12 +154,17 @@ class RidgeProblem:
             # The mean of equal numbers is rounded; what is left of them is 0, not noise.
             self._center = np.where(np.ptp(targets, axis=0) == 0, targets[0], self._center)
         right = self._root[:, None] * (targets - self._center)
-        # Tables for the products are made where there will be many.
-        self._gram_product = block.gram_operator() if n_rows > DENSE_ROWS else block.gram_matvec
-        self._dense = _Diagonalised(self._gram(), right) if n_rows <= DENSE_ROWS else None
-        self._spaces = [KrylovSpace(self._product, column) for column in right.T]
+        self._dense, self._spaces = None, []
+        if n_rows <= DENSE_ROWS:
+            gram_product: Callable[[FloatArray], FloatArray] = block.gram_matvec
+            self._dense = _Diagonalised(block.gram(), self._root, self._share, right)
+        else:
+            gram_product = block.gram_operator()
+            # No reference back to this object: bases are large, and go when it goes.
+            product = partial(_centred_product, gram_product, self._root, self._share)
+            self._spaces = [KrylovSpace(product, column) for column in right.T]
         # b = mean(y) - <w, mean row>; with w = Phi' r the mean of Phi w is share' G r.
-        self._mean_gram = self._gram_product(self._share) if fit_intercept else np.zeros(n_rows)
+        self._mean_gram = gram_product(self._share) if fit_intercept else np.zeros(n_rows)
 
     def solve(self, alphas: Any, *, tol: float = 1e-8, max_iter: int = 1000) -> RidgePath:
         """Solve for every alpha; parameters, result and warning as in `ridge_path`."""
@@ -186,24 +192,27 @@ class RidgeProblem:
         intercept = self._center - np.einsum("i,aij->aj", self._mean_gram, dual)
         return RidgePath(alphas, dual, intercept, n_iter, residual, converged)
 
-    def _product(self, u: FloatArray) -> FloatArray:
-        """A u."""
-        product = self._gram_product(self._root * u)
-        return self._root * (product - self._share @ product)
 
-    def _gram(self) -> FloatArray:
-        """A."""
-        gram = self._block.gram()
-        gram -= self._share @ gram
-        gram -= (gram @ self._share)[:, None]
-        return self._root[:, None] * gram * self._root
+def _centred_product(
+    gram_product: Callable[[FloatArray], FloatArray],
+    root: FloatArray,
+    share: FloatArray,
+    u: FloatArray,
+) -> FloatArray:
+    """A u."""
+    product = gram_product(root * u)
+    return root * (product - share @ product)
 
 
 class _Diagonalised:
     """Diagonalise A once; every alpha is then a division."""
 
-    def __init__(self, gram: FloatArray, right: FloatArray) -> None:
-        values, self._vectors = np.linalg.eigh(gram)
+    def __init__(
+        self, gram: FloatArray, root: FloatArray, share: FloatArray, right: FloatArray
+    ) -> None:
+        gram -= share @ gram
+        gram -= (gram @ share)[:, None]
+        values, self._vectors = np.linalg.eigh(root[:, None] * gram * root)
         self._values = np.maximum(values, 0.0)
         self._right = self._vectors.T @ right
 
