@@ -9,11 +9,17 @@ REGIMES = ["shared", "honest", "cross-fit"]
 
 
 def expected_failures(estimator):
-    return {
+    failures = {
         # Folds and random thresholds depend on the number of rows, weighted or repeated;
         # scikit-learn's own forests fail this check too.
         "check_sample_weight_equivalence_on_dense_data": "folds are drawn by row",
     }
+    averaged = estimator.forest in ("extra-trees", "random-forest")
+    if averaged and estimator.coordinates == "leaf" and estimator.regime == "cross-fit":
+        # The check asks for a good fit of few rows, and gets the leaves of three trees.
+        for settings in ("", "(readonly_memmap=True)", "(readonly_memmap=True,X_dtype=float32)"):
+            failures[f"check_regressors_train{settings}"] = "too few leaves for a good score"
+    return failures
 
 
 @parametrize_with_checks(

@@ -7,6 +7,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, loa
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
+    GradientBoostingRegressor,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
@@ -570,6 +571,13 @@ def test_constant_targets_are_predicted(diabetes, regime):
 def test_bad_parameters(diabetes, parameters, message):
     with pytest.raises(ValueError, match=message):
         small(KPPRegressor, **parameters).fit(*diabetes)
+
+
+def test_boosters_take_one_target(diabetes):
+    X, y = diabetes
+    for forest in ("boosted", [("a", "extra-trees"), ("b", GradientBoostingRegressor())]):
+        with pytest.raises(ValueError, match=r"2 targets, and .* one. Use forest='extra-trees'"):
+            small(KPPRegressor, forest=forest).fit(X, np.c_[y, y])
 
 
 def test_a_forest_of_the_other_task(diabetes, cancer):

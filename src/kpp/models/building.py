@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
@@ -31,6 +32,7 @@ from kpp.geometry.weights import (
     weighting_statistics,
 )
 
+BOOSTERS = (GradientBoostingClassifier, GradientBoostingRegressor)
 COORDINATES = ("path", "leaf")
 MOST_INTEGER_LABELS = 50
 
@@ -241,6 +243,16 @@ def _takes_nan(spec: Any) -> bool:
         return bool(get_tags(_inner(spec)).input_tags.allow_nan)
     except Exception:  # not an estimator: fit says so
         return False
+
+
+def one_target_forests(forest: Any) -> list[Any]:
+    """The forests of an estimator that grow for one target only: boosters that are to be grown."""
+    specs = forest if isinstance(forest, list) else [("forest", forest)]
+    return [
+        spec
+        for _, spec in specs
+        if spec == "boosted" or isinstance(spec, (*BOOSTERS, *TAKES_FRAMES))
+    ]
 
 
 def _takes_frames(spec: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -31,6 +31,9 @@ from kpp.models.building import (
 from kpp.models.growing import cv_splits, fold_grown, grow_groups, later_folds, plain_map
 from kpp.models.predictor import LeafValues
 from kpp.models.selection import DEFAULT_TAUS, Fold, Selection, Solve, select
+
+if TYPE_CHECKING:
+    from kpp.export.collapse import CollapsedForest
 
 FITTING = "fitting the linear layer"
 REGIMES = ("shared", "honest", "cross-fit", "fixed")
@@ -484,6 +487,17 @@ class KPPLinearModel(BaseEstimator, ABC):
         """
         check_is_fitted(self, "map_")
         return leaf_ids_of(self.map_.on(check_new_rows(self, X))).T
+
+    def collapse(self) -> CollapsedForest:
+        """Collapse to a plain forest with one number per node: see `kpp.collapse`.
+
+        Returns
+        -------
+        collapsed : CollapsedForest
+        """
+        from kpp.export.collapse import collapse
+
+        return collapse(self)
 
     @property
     def feature_importances_(self) -> FloatArray:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_array
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
+from kpp.models.building import one_target_forests
 from kpp.models.linear import KPPLinearModel
 from kpp.models.selection import Solve, Solved, mean_squared_spread
 from kpp.solvers import RidgeProblem
@@ -148,6 +149,13 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         self._single = y.ndim == 1
+        alone = one_target_forests(self.forest)
+        if not self._single and alone:
+            raise ValueError(
+                f"y has {y.shape[1]} targets, and {alone[0]!r} grows trees for one. Use "
+                "forest='extra-trees' or 'random-forest', or sklearn's MultiOutputRegressor "
+                "around this model."
+            )
         return y, y.reshape(n_rows, -1)
 
     def _pose(
@@ -203,7 +211,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
+        tags.target_tags.multi_output = not one_target_forests(self.forest)
         return tags
 
 
