@@ -37,6 +37,14 @@ def test_speed_predict(tmp_path):
     assert result["first_fit_s"][0] > result["first_fit_s"][1] > 0
 
 
+def test_speed_explain(tmp_path):
+    command = [sys.executable, BENCHMARKS / "speed_explain.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    (row,) = json.loads((tmp_path / "speed_explain.json").read_text())["depths"]
+    assert row["kpp_deviation"] < 1e-12
+    assert row["shap_deviation"] < 1e-8
+
+
 def test_accuracy_defaults(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
@@ -49,3 +57,15 @@ def test_accuracy_defaults(tmp_path):
     arguments = ["--data-dir", tmp_path, "--out", tmp_path / "out"]
     subprocess.run([*command, *arguments], check=True, capture_output=True)
     assert "mean rank" in (tmp_path / "out" / "accuracy_defaults.md").read_text()
+
+
+def test_certificates(tmp_path):
+    command = [sys.executable, BENCHMARKS / "certificates.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    result = json.loads((tmp_path / "certificates.json").read_text())
+    assert all(row["min"] >= 1 for row in result["ratios"])
+    for row in result["curves"]:
+        assert row["leafwise"]["u_half"] >= row["lipschitz"]["u_half"]
+    assert all(row["n_finished"] == row["n_rows"] for row in result["raw"])
+    assert all(row["n_above"] == 0 for row in result["veritas"] or [])
+    assert (tmp_path / "certificates.png").stat().st_size > 10_000

@@ -1,5 +1,14 @@
 """Kernel of Partition Paths: a tree ensemble as an explicit, isometric embedding."""
 
+from kpp.explanations import (
+    Attribution,
+    explain,
+    explain_distance,
+    explain_rules,
+    explain_training_rows,
+    leave_one_out,
+)
+from kpp.export import CollapsedForest, collapse
 from kpp.forest import Forest
 from kpp.geometry import half_forest_discrepancy, kernel, path_distance
 from kpp.models import KPPClassifier, KPPEmbedding, KPPRegressor
@@ -7,11 +16,19 @@ from kpp.models import KPPClassifier, KPPEmbedding, KPPRegressor
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "Attribution",
+    "CollapsedForest",
     "Forest",
     "KPPClassifier",
     "KPPEmbedding",
     "KPPRegressor",
+    "collapse",
+    "explain",
+    "explain_distance",
+    "explain_rules",
+    "explain_training_rows",
     "half_forest_discrepancy",
     "kernel",
+    "leave_one_out",
     "path_distance",
 ]

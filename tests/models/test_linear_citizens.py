@@ -167,3 +167,15 @@ def test_forests_with_settings_of_their_own(cancer):
     assert model.forest_.n_trees == 4
     assert model.forest_.n_nodes <= 4 * 7
     assert not hasattr(forest, "estimators_")  # cloned, not fitted
+
+
+def test_the_spread_of_the_columns(diabetes):
+    X, y = diabetes
+    X = X.copy()
+    X[::3, 1] = np.nan
+    expected = np.nanstd(X, axis=0)
+    np.testing.assert_allclose(small(KPPRegressor).fit(X, y).feature_spread_, expected, rtol=1e-12)
+    frame = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    frame["kind"] = pd.Categorical(np.where(y > 100, "x", "y"))
+    spread = small(KPPRegressor, forest="boosted").fit(frame, y).feature_spread_
+    np.testing.assert_allclose(spread, [*expected[:2], 0.0], rtol=1e-12)

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
 
 from kpp._checks import check_choice
-from kpp._typing import AnyArray, IntArray
+from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.arrays import Forest
 from kpp.forest.grow import (
     TAKES_FRAMES,
@@ -111,6 +111,19 @@ def check_target(y: Any, n_rows: int, *, one_column: bool = True) -> AnyArray:
 def take_rows(X: Any, rows: AnyArray) -> Any:
     """Some rows of an array, a pandas or a polars data frame."""
     return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def column_spread(X: Any) -> FloatArray:
+    """Standard deviation of each column over its finite values; 0 where it holds no numbers."""
+    columns = [X[name] for name in X.columns] if hasattr(X, "columns") else np.asarray(X).T
+    spread = np.zeros(len(columns))
+    for j, column in enumerate(columns):
+        values = np.asarray(column)
+        if values.dtype.kind not in "fiub":
+            continue
+        finite = values[np.isfinite(values)].astype(np.float64)
+        spread[j] = finite.std() if len(finite) else 0.0
+    return spread
 
 
 def seeds_for(random_state: Any, n_forests: int) -> list[Any]:

@@ -125,6 +125,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         Rows that the forest, and that the linear layer, were fitted on.
     sample_weight_ : array of shape (n_fit_rows,), or None
         Weights of the rows of the linear layer, class weights included; None where all are 1.
+    feature_spread_ : array of shape (n_features,)
+        Standard deviation of each column of the training rows; 0 where it holds no numbers.
     n_iter_ : int
         Products with the Gram in the final fit.
     feature_importances_ : array of shape (n_features,)

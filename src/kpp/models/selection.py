@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -24,9 +23,6 @@ from kpp.geometry.maps import MapBlock
 # and taken further where the choice depends on it: first to this many products, then to twice
 # as many, and so on.
 SEARCH_PRODUCTS = 50
-# What a solver has learned on a fold is kept between these steps for folds of so many rows; for
-# larger ones it takes too much memory.
-KEEP_ROWS = 30_000
 DEFAULT_TAUS = np.logspace(-4, 2, 20)
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
@@ -261,8 +257,7 @@ class _FoldFit:
         self._unit = unit(fold.train, weight[rows])
         self._offset = 0.0 if offset is None else offset[fold.test_rows]
         own = None if offset is None else offset[rows]
-        self._pose = partial(pose, fold.train, target[rows], weight[rows], own)
-        self._solver = self._pose() if len(rows) <= KEEP_ROWS else None
+        self._solve = pose(fold.train, target[rows], weight[rows], own)
 
     def scores(
         self, taus: FloatArray, tol: float, max_iter: int | None
@@ -271,8 +266,7 @@ class _FoldFit:
         with warnings.catch_warnings():
             # The final fit warns where the alpha that is used does not converge.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            solver = self._solver or self._pose()
-            solved = solver(taus * self._unit, tol=tol, max_iter=max_iter)
+            solved = self._solve(taus * self._unit, tol=tol, max_iter=max_iter)
         n_taus, n_train, n_scores = solved.dual.shape
         columns = solved.dual.transpose(1, 0, 2).reshape(n_train, -1)
         product = self._fold.train.gram_matvec(columns, at=self._fold.test)
