@@ -1,0 +1,381 @@
+"""Compiled loops of the raw-input certificate. Every array is checked before it comes here.
+
+A box is an interval ``[low[j], high[j]]`` per column. It reaches the left child of a split on j
+iff ``low[j] <= threshold`` and the right one iff ``high[j] > threshold``. A missing value stays
+missing and takes its branch; a category stays what it is, unless its column is free.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kpp._compile import compiled
+
+
+@compiled(
+    "in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; in b1[]; in f8[]; in f8[]; "
+    "in f8[]; in f8[]; in f8[]; out f8[]"
+)
+def box_minima(
+    tree_offsets: Any,
+    left: Any,
+    feature: Any,
+    threshold: Any,
+    missing_left: Any,
+    category_offsets: Any,
+    category_bits: Any,
+    is_free: Any,
+    least_below: Any,
+    value: Any,
+    x: Any,
+    low: Any,
+    high: Any,
+    minimum: Any,
+) -> None:
+    """Least value of a leaf that the box reaches, in each tree.
+
+    `least_below` is the least value of a leaf below each node: subtrees that cannot improve on
+    what was found are left out.
+    """
+    has_categories = category_offsets.size > 0
+    stack = np.empty(256, np.int64)
+    for tree in range(tree_offsets.size - 1):
+        stack[0] = tree_offsets[tree]
+        n_open = 1
+        least = np.inf
+        while n_open > 0:
+            n_open -= 1
+            v = stack[n_open]
+            if least_below[v] >= least:
+                continue
+            child = np.int64(left[v])
+            if child < 0:
+                least = value[v]
+                continue
+            j = feature[v]
+            reach_left = True
+            reach_right = True
+            if has_categories and category_offsets[v + 1] > category_offsets[v]:
+                if not is_free[j]:
+                    if np.isnan(x[j]):
+                        reach_left = missing_left[v]
+                    else:
+                        reach_left = False
+                        if 0 <= x[j] < 32.0 * (category_offsets[v + 1] - category_offsets[v]):
+                            code = np.int64(x[j])
+                            word = category_bits[category_offsets[v] + (code >> 5)]
+                            reach_left = ((word >> np.uint32(code & 31)) & np.uint32(1)) == 1
+                    reach_right = not reach_left
+            elif np.isnan(x[j]):
+                reach_left = missing_left[v]
+                reach_right = not reach_left
+            else:
+                reach_left = low[j] <= threshold[v]
+                reach_right = high[j] > threshold[v]
+            if n_open + 2 > stack.size:
+                longer = np.empty(2 * stack.size, np.int64)
+                longer[:n_open] = stack[:n_open]
+                stack = longer
+            # The more promising child comes off the stack first.
+            first = child if least_below[child] > least_below[child + 1] else child + 1
+            second = 2 * child + 1 - first
+            for u in (first, second):
+                if (u == child and reach_left) or (u != child and reach_right):
+                    stack[n_open] = u
+                    n_open += 1
+        minimum[tree] = least
+
+
+@compiled(
+    "in i8[]; in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; in b1[]; in f8[]; "
+    "in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; f8; i8; out f8[]; out f8[]; out f8[]; out i8[]"
+)
+def joint_minimum(
+    trees: Any,
+    tree_offsets: Any,
+    left: Any,
+    feature: Any,
+    threshold: Any,
+    missing_left: Any,
+    category_offsets: Any,
+    category_bits: Any,
+    is_free: Any,
+    least_below: Any,
+    value: Any,
+    x: Any,
+    start_low: Any,
+    start_high: Any,
+    rest: Any,
+    stop_below: Any,
+    max_visits: Any,
+    best: Any,
+    best_low: Any,
+    best_high: Any,
+    visits: Any,
+) -> None:
+    """Least sum of leaf values over the given trees that one point of the box can reach.
+
+    Depth first through the trees in order; each split that both sides of the current box reach
+    cuts the box in two. A branch whose sum, with the least that the trees after it can add
+    (`rest`, one entry per tree and a 0), does not improve on `best` is left out. The caller sets
+    `best` to what is of interest; it becomes the least sum below that, with the part of the box
+    that attains it. The search ends when a sum below `stop_below` is found, or after
+    `max_visits` nodes, which ``visits[0] > max_visits`` tells.
+    """
+    n_trees = trees.size
+    has_categories = category_offsets.size > 0
+    low = start_low.copy()
+    high = start_high.copy()
+    # Alternatives that were put off, and the bounds of the box that were changed since.
+    size = 1024
+    later_node = np.empty(size, np.int64)
+    later_tree = np.empty(size, np.int64)
+    later_sum = np.empty(size)
+    later_trail = np.empty(size, np.int64)
+    later_bound = np.empty(size)  # the bound that the alternative puts on its split's column
+    later_side = np.empty(size, np.int64)  # 0 none, 1 from below, 2 from above
+    later_column = np.empty(size, np.int64)
+    trail_column = np.empty(size, np.int64)
+    trail_is_low = np.empty(size, np.bool_)
+    trail_value = np.empty(size)
+    n_later = 0
+    n_trail = 0
+    visits[0] = 0
+    v = np.int64(tree_offsets[trees[0]])
+    k = 0
+    total = 0.0
+    alive = True
+    while True:
+        if not alive:
+            if n_later == 0:
+                return
+            n_later -= 1
+            while n_trail > later_trail[n_later]:
+                n_trail -= 1
+                if trail_is_low[n_trail]:
+                    low[trail_column[n_trail]] = trail_value[n_trail]
+                else:
+                    high[trail_column[n_trail]] = trail_value[n_trail]
+            v = later_node[n_later]
+            k = later_tree[n_later]
+            total = later_sum[n_later]
+            side = later_side[n_later]
+            if side > 0:
+                j = later_column[n_later]
+                trail_column[n_trail] = j
+                trail_is_low[n_trail] = side == 1
+                if side == 1:
+                    trail_value[n_trail] = low[j]
+                    low[j] = later_bound[n_later]
+                else:
+                    trail_value[n_trail] = high[j]
+                    high[j] = later_bound[n_later]
+                n_trail += 1
+            alive = True
+        visits[0] += 1
+        if visits[0] > max_visits:
+            return
+        if total + least_below[v] + rest[k + 1] >= best[0]:
+            alive = False
+            continue
+        child = np.int64(left[v])
+        if child < 0:
+            total += value[v]
+            k += 1
+            if k < n_trees:
+                v = np.int64(tree_offsets[trees[k]])
+                continue
+            if total < best[0]:
+                best[0] = total
+                best_low[:] = low
+                best_high[:] = high
+                if total < stop_below:
+                    return
+            alive = False
+            continue
+        if n_later + 2 > size or n_trail + 4 > size:
+            later_node = np.append(later_node, later_node)
+            later_tree = np.append(later_tree, later_tree)
+            later_sum = np.append(later_sum, later_sum)
+            later_trail = np.append(later_trail, later_trail)
+            later_bound = np.append(later_bound, later_bound)
+            later_side = np.append(later_side, later_side)
+            later_column = np.append(later_column, later_column)
+            trail_column = np.append(trail_column, trail_column)
+            trail_is_low = np.append(trail_is_low, trail_is_low)
+            trail_value = np.append(trail_value, trail_value)
+            size = later_node.size
+        j = np.int64(feature[v])
+        reach_left = True
+        reach_right = True
+        is_cut = False
+        if has_categories and category_offsets[v + 1] > category_offsets[v]:
+            if not is_free[j]:
+                if np.isnan(x[j]):
+                    reach_left = missing_left[v]
+                else:
+                    reach_left = False
+                    if 0 <= x[j] < 32.0 * (category_offsets[v + 1] - category_offsets[v]):
+                        code = np.int64(x[j])
+                        word = category_bits[category_offsets[v] + (code >> 5)]
+                        reach_left = ((word >> np.uint32(code & 31)) & np.uint32(1)) == 1
+                reach_right = not reach_left
+        elif np.isnan(x[j]):
+            reach_left = missing_left[v]
+            reach_right = not reach_left
+        else:
+            reach_left = low[j] <= threshold[v]
+            reach_right = high[j] > threshold[v]
+            is_cut = reach_left and reach_right
+        if not reach_right:
+            v = child
+            continue
+        if not reach_left:
+            v = child + 1
+            continue
+        go_left = least_below[child] <= least_below[child + 1]
+        later_node[n_later] = child + 1 if go_left else child
+        later_tree[n_later] = k
+        later_sum[n_later] = total
+        later_trail[n_later] = n_trail
+        later_side[n_later] = 0
+        if is_cut:
+            above = np.nextafter(threshold[v], np.inf)
+            later_column[n_later] = j
+            later_side[n_later] = 1 if go_left else 2
+            later_bound[n_later] = above if go_left else threshold[v]
+            trail_column[n_trail] = j
+            trail_is_low[n_trail] = not go_left
+            if go_left:
+                trail_value[n_trail] = high[j]
+                high[j] = threshold[v]
+            else:
+                trail_value[n_trail] = low[j]
+                low[j] = above
+            n_trail += 1
+        n_later += 1
+        v = child if go_left else child + 1
+
+
+@compiled(
+    "in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; in f8[]; in f8[]; in f8[]; "
+    "in f8[]; in i8[]; f8; i8; out f8[]; out f8[]"
+)
+def descend(
+    tree_offsets: Any,
+    left: Any,
+    feature: Any,
+    threshold: Any,
+    missing_left: Any,
+    category_offsets: Any,
+    category_bits: Any,
+    value: Any,
+    x: Any,
+    low: Any,
+    high: Any,
+    columns: Any,
+    stop_below: Any,
+    max_sweeps: Any,
+    point: Any,
+    total: Any,
+) -> None:
+    """Lower the sum of leaf values by moving one column at a time, within a box.
+
+    Along one column the sum is a step function: every tree gives the leaves that it passes
+    through from left to right, and the thresholds between them. The least step is taken, at its
+    point nearest to x. The search ends when the sum falls below `stop_below`, or when no column
+    helps.
+    """
+    has_categories = category_offsets.size > 0
+    n_trees = tree_offsets.size - 1
+    stack = np.empty(256, np.int64)
+    stack_low = np.empty(256)
+    at = np.empty(4096)
+    change = np.empty(4096)
+    total[0] = np.inf
+    for _ in range(max_sweeps):
+        before = total[0]
+        for j in columns:
+            n_events = 0
+            first_total = 0.0
+            for tree in range(n_trees):
+                stack[0] = tree_offsets[tree]
+                stack_low[0] = -np.inf
+                n_open = 1
+                last = np.nan
+                while n_open > 0:
+                    n_open -= 1
+                    v = stack[n_open]
+                    begin = stack_low[n_open]
+                    # Down to a leaf, to the left wherever column j allows it.
+                    while left[v] >= 0:
+                        child = np.int64(left[v])
+                        k = feature[v]
+                        if has_categories and category_offsets[v + 1] > category_offsets[v]:
+                            goes_left = missing_left[v] if np.isnan(point[k]) else False
+                            if (
+                                0
+                                <= point[k]
+                                < 32.0 * (category_offsets[v + 1] - category_offsets[v])
+                            ):
+                                code = np.int64(point[k])
+                                word = category_bits[category_offsets[v] + (code >> 5)]
+                                goes_left = ((word >> np.uint32(code & 31)) & np.uint32(1)) == 1
+                            v = child if goes_left else child + 1
+                        elif np.isnan(point[k]):
+                            v = child if missing_left[v] else child + 1
+                        elif k != j:
+                            v = child if point[k] <= threshold[v] else child + 1
+                        else:
+                            t = threshold[v]
+                            if t < low[j] or t <= begin:
+                                v = child + 1
+                                continue
+                            if t < high[j]:
+                                if n_open == stack.size:
+                                    longer = np.empty(2 * stack.size, np.int64)
+                                    longer[:n_open] = stack
+                                    stack = longer
+                                    longer_low = np.empty(stack.size)
+                                    longer_low[:n_open] = stack_low
+                                    stack_low = longer_low
+                                # What lies right of t comes later, unless an outer split on the
+                                # same column already ends before it.
+                                if n_open == 0 or t < stack_low[n_open - 1]:
+                                    stack[n_open] = child + 1
+                                    stack_low[n_open] = t
+                                    n_open += 1
+                            v = child
+                    if np.isnan(last):
+                        first_total += value[v]
+                    elif value[v] != last:
+                        if n_events == at.size:
+                            at = np.append(at, at)
+                            change = np.append(change, change)
+                        at[n_events] = begin
+                        change[n_events] = value[v] - last
+                        n_events += 1
+                    last = value[v]
+            order = np.argsort(at[:n_events])
+            sum_here = first_total
+            best = np.inf
+            best_low = low[j]
+            best_high = high[j]
+            begin = low[j]
+            for e in range(n_events + 1):
+                end = high[j] if e == n_events else at[order[e]]
+                if end >= begin and sum_here < best:
+                    best = sum_here
+                    best_low = begin
+                    best_high = end
+                if e < n_events:
+                    sum_here += change[order[e]]
+                    begin = np.nextafter(end, np.inf)
+            point[j] = min(max(x[j], best_low), best_high)
+            total[0] = best
+            if best < stop_below:
+                return
+        if not (total[0] < before):
+            return

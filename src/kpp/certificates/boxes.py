@@ -1,0 +1,308 @@
+"""Boxes in the input space: what leaves they reach, alone and jointly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from kpp._typing import BoolArray, FloatArray
+from kpp.certificates._box_loops import box_minima, descend, joint_minimum
+from kpp.certificates._loops import leaf_minima
+from kpp.certificates.tables import Problem, gamma
+from kpp.forest.arrays import Forest
+from kpp.forest.layout import NUMERICAL
+
+PROVED, FOUND, OPEN = 1, -1, 0
+GROUP_SIZES = (2, 4, 8)
+MAX_SWEEPS = 10
+
+
+class Splits:
+    """The numerical splits of a float64 forest, and the boxes between them.
+
+    Parameters
+    ----------
+    forest : Forest
+        Compares in float64.
+    is_free : bool array of shape (n_features,)
+        Categorical columns that may take any category.
+    """
+
+    def __init__(self, forest: Forest, is_free: BoolArray) -> None:
+        self.forest = forest
+        self.is_free = is_free
+        numerical = forest.split_kind == NUMERICAL
+        pairs = np.unique(
+            np.column_stack([forest.feature[numerical], forest.threshold[numerical]]), axis=0
+        )
+        self.feature = pairs[:, 0].astype(np.int64)
+        self.threshold = pairs[:, 1]
+        self.is_split = np.bincount(self.feature, minlength=forest.n_features) > 0
+        edges = np.searchsorted(self.feature, np.arange(forest.n_features + 1))
+        self.thresholds = [self.threshold[first:last] for first, last in pairwise(edges)]
+
+    def radii(self, x: FloatArray, scale: FloatArray) -> FloatArray:
+        """Radii just below those at which a side of the box around x meets a threshold, rising.
+
+        Just below: what rounding may add to a side is taken off, some units in the last place.
+        """
+        value, unit, t = x[self.feature], scale[self.feature], self.threshold
+        moves = (unit > 0) & np.isfinite(unit) & ~np.isnan(value) & np.isfinite(t)
+        value, unit, t = value[moves], unit[moves], t[moves]
+        ulp = np.spacing(np.maximum(np.abs(value), np.abs(t)))
+        radius = (np.abs(value - t) - 4 * ulp) / unit * (1 - 2.0**-50)
+        return np.unique(radius[radius > 0])
+
+    def box(self, x: FloatArray, scale: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
+        """Interval per column that holds every float within the radius, rounded outward."""
+        moves = scale > 0
+        low, high = x.copy(), x.copy()
+        if radius > 0:
+            with np.errstate(over="ignore"):
+                step = np.nextafter(radius * scale[moves], np.inf)
+                low[moves] = np.nextafter(x[moves] - step, -np.inf)
+                high[moves] = np.nextafter(x[moves] + step, np.inf)
+        return low, high
+
+    def widened(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The largest box that reaches the same children of every split."""
+        low, high = low.copy(), high.copy()
+        for j, thresholds in enumerate(self.thresholds):
+            if np.isnan(low[j]):
+                continue
+            above = np.searchsorted(thresholds, high[j], side="left")
+            below = np.searchsorted(thresholds, low[j], side="left")
+            high[j] = thresholds[above] if above < len(thresholds) else np.inf
+            low[j] = np.nextafter(thresholds[below - 1], np.inf) if below else -np.inf
+        return low, high
+
+
+@dataclass
+class Outcome:
+    """What a search in a box gave: PROVED, FOUND (with a point) or OPEN; and its cost."""
+
+    verdict: int
+    visits: int
+    point: FloatArray | None = None
+
+
+class BoxProblem:
+    r"""One way for the answer to change, tested on boxes.
+
+    A box is certified when the margin :math:`o + \sum_t v_t(\ell_t)` stays positive over the
+    leaves that it reaches.
+
+    Parameters
+    ----------
+    splits : Splits
+        The forest.
+    problem : Problem
+        Values and offsets.
+    least_below : array of shape (n_nodes,)
+        From `least_values`.
+    """
+
+    def __init__(self, splits: Splits, problem: Problem, least_below: FloatArray) -> None:
+        self.splits = splits
+        self.value = problem.value
+        self.fixed = np.zeros_like(splits.is_free)
+        forest = splits.forest
+        self.tables = (
+            forest.tree_offsets,
+            forest.left,
+            forest.feature,
+            forest.threshold,
+            forest.missing_left,
+            forest.category_offsets,
+            forest.category_bits,
+            splits.is_free,
+            least_below,
+            problem.value,
+        )
+        size = np.maximum.reduceat(
+            np.where(forest.is_leaf, np.abs(problem.value), 0.0), forest.roots
+        ).sum()
+        self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(problem.offset))
+        # The sum of leaf values must exceed this for the answer to stay; below the second
+        # number it changes for certain.
+        self.need = self.slack - problem.offset
+        self.flips_below = -problem.offset - 2 * problem.tau - self.slack
+
+    def minima(self, x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Least value that the box reaches in each tree, shape (n_trees,)."""
+        out = np.empty(self.splits.forest.n_trees)
+        box_minima(*self.tables, x, low, high, out)
+        return out
+
+    def certifies(self, i: int, x: FloatArray, low: FloatArray, high: FloatArray) -> bool:
+        """Whether tree by tree the box keeps the answer of row i."""
+        return bool(self.minima(x, low, high).sum() > self.need[i])
+
+    def search(
+        self,
+        i: int,
+        x: FloatArray,
+        low: FloatArray,
+        high: FloatArray,
+        max_visits: int,
+    ) -> Outcome:
+        """Prove the box, or find a point in it with another answer, or give up.
+
+        First all trees jointly. If that takes too long, small groups of trees jointly: their
+        least sums add up to less than what is truly reached, and to more than tree by tree.
+        """
+        minima = self.minima(x, low, high)
+        need, total = float(self.need[i]), float(minima.sum())
+        if total > need:
+            return Outcome(PROVED, 0)
+        visits = self.splits.forest.n_trees
+        point = self._descend(i, x, low, high)
+        if point is not None:
+            return Outcome(FOUND, visits, point)
+        # Trees that can lose most come first: they decide.
+        order = np.argsort(minima - self._at(x), kind="stable")
+        outcome = self._joint(
+            order, minima, x, low, high, need, float(self.flips_below[i]), max_visits // 2
+        )
+        if outcome.verdict != OPEN:
+            return outcome
+        visits += outcome.visits
+        for size in GROUP_SIZES:
+            bounds = minima[order].copy()
+            total = float(bounds.sum())
+            n_groups = -(-len(order) // size)
+            share = max(1, (max_visits - visits) // n_groups)
+            for first in range(0, len(order), size):
+                group = slice(first, first + size)
+                old = float(bounds[group].sum())
+                # Above this the group alone makes up for what the others lack.
+                enough = need - (total - old)
+                found, cost, exceeded = self._least(
+                    order[group], minima, x, low, high, enough, share
+                )
+                visits += cost
+                if exceeded:
+                    continue
+                if found > enough:
+                    return Outcome(PROVED, visits)
+                total += max(found - old, 0.0)
+                bounds[group] = max(found, old) / len(bounds[group])
+            if visits >= max_visits:
+                break
+        return Outcome(OPEN, visits)
+
+    def _descend(
+        self, i: int, x: FloatArray, low: FloatArray, high: FloatArray
+    ) -> FloatArray | None:
+        """Look for a point with another answer column by column, from x."""
+        columns = np.flatnonzero((low < high) & self.splits.is_split)
+        if len(columns) == 0:
+            return None
+        point, total = x.copy(), np.empty(1)
+        flips_below = float(self.flips_below[i])
+        arrays = (*self.tables[:7], self.tables[9])
+        descend(*arrays, x, low, high, columns, flips_below, MAX_SWEEPS, point, total)
+        # The running sums are rounded: look at the point itself.
+        return point if self._at(point).sum() < flips_below else None
+
+    def _at(self, x: FloatArray) -> FloatArray:
+        """Values of the leaves that x itself reaches, with the categories that it has."""
+        out = np.empty(self.splits.forest.n_trees)
+        box_minima(*self.tables[:7], self.fixed, *self.tables[8:], x, x, x, out)
+        return out
+
+    def _joint(
+        self,
+        order: Any,
+        minima: FloatArray,
+        x: FloatArray,
+        low: FloatArray,
+        high: FloatArray,
+        need: float,
+        flips_below: float,
+        max_visits: int,
+    ) -> Outcome:
+        best = np.array([np.nextafter(need, np.inf)])
+        best_low, best_high = low.copy(), high.copy()
+        visits = np.zeros(1, dtype=np.int64)
+        joint_minimum(
+            order,
+            *self.tables,
+            x,
+            low,
+            high,
+            _rest(minima[order]),
+            flips_below,
+            max_visits,
+            best,
+            best_low,
+            best_high,
+            visits,
+        )
+        if best[0] < flips_below:
+            point = np.where(np.isnan(x), x, np.clip(x, best_low, best_high))
+            # With free categories the leaves need not be those of one category: look again.
+            if self._at(point).sum() < flips_below:
+                return Outcome(FOUND, int(visits[0]), point)
+            return Outcome(OPEN, int(visits[0]))
+        exhausted = visits[0] > max_visits
+        proved = not exhausted and best[0] > need
+        return Outcome(PROVED if proved else OPEN, int(visits[0]))
+
+    def _least(
+        self,
+        trees: Any,
+        minima: FloatArray,
+        x: FloatArray,
+        low: FloatArray,
+        high: FloatArray,
+        enough: float,
+        max_visits: int,
+    ) -> tuple[float, int, bool]:
+        best = np.array([np.nextafter(enough, np.inf)])
+        visits = np.zeros(1, dtype=np.int64)
+        joint_minimum(
+            np.ascontiguousarray(trees),
+            *self.tables,
+            x,
+            low,
+            high,
+            _rest(minima[trees]),
+            -np.inf,
+            max_visits,
+            best,
+            low.copy(),
+            high.copy(),
+            visits,
+        )
+        return float(best[0]), int(visits[0]), bool(visits[0] > max_visits)
+
+
+def least_values(forest: Forest, value: FloatArray) -> FloatArray:
+    """Least value of a leaf below each node, shape (n_nodes,)."""
+    below, best, arg_value = (np.empty(forest.n_nodes) for _ in range(3))
+    leaf_minima(
+        forest.tree_offsets,
+        forest.parent,
+        forest.left,
+        np.zeros(forest.n_nodes),
+        value,
+        1.0,
+        0,
+        forest.n_trees,
+        below,
+        best,
+        np.empty(forest.n_nodes, dtype=np.int32),
+        arg_value,
+    )
+    return below
+
+
+def _rest(minima: FloatArray) -> FloatArray:
+    """What the trees from each one on can add at least; 0 behind the last."""
+    rest = np.zeros(len(minima) + 1)
+    rest[:-1] = np.cumsum(minima[::-1])[::-1]
+    return rest

@@ -1,0 +1,379 @@
+"""Robustness curves: what share of answers, or what error, is certified at each radius."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from kpp._checks import check_choice
+from kpp._typing import AnyArray, BoolArray, FloatArray
+from kpp.certificates.certify import METHODS, certify
+from kpp.certificates.deviations import Deviations, deviations
+from kpp.certificates.lipschitz import check_radii, lipschitz_constant
+from kpp.certificates.tables import Tables
+from kpp.models.reading import check_model
+
+N_RADII = 201
+
+
+class _Evaluator(Protocol):
+    def __call__(self, u: float) -> float: ...
+
+
+@dataclass(frozen=True, eq=False)
+class RobustnessCurve:
+    r"""A certified metric as a function of the radius. Made by `robustness_curve`.
+
+    Parameters
+    ----------
+    radii : array of shape (n_radii,)
+        Radii u, in :math:`\delta_T`.
+    values : array of shape (n_radii,)
+        :math:`\mathrm{RobAcc}(u)`, or an upper bound on :math:`\mathrm{RobMSE}(u)`.
+    u_max : float
+        Classification: the largest finite radius of a row. Regression: :math:`(M / L)^2`, M the
+        largest :math:`|y_i|`. Infinite for :math:`w = 0`.
+    u_half : float
+        The smallest radius at which the accuracy has fallen to half of its value at 0, or the
+        squared error risen to twice; infinite where it never does.
+    metric : {"accuracy", "squared error"}
+        What the values are.
+    method : {"leafwise", "lipschitz"}
+        The certificate.
+    never_flips : float
+        Share of rows that are right and whose answer no leaves change: where the accuracy ends.
+        NaN for regression.
+    """
+
+    radii: FloatArray
+    values: FloatArray
+    u_max: float
+    u_half: float
+    metric: str
+    method: str
+    never_flips: float
+    _evaluate: _Evaluator = field(repr=False)
+
+    def __repr__(self) -> str:
+        return (
+            f"RobustnessCurve({self.metric}, method={self.method!r}, at_0={self(0.0):.4g}, "
+            f"u_half={self.u_half:.4g}, u_max={self.u_max:.4g})"
+        )
+
+    def __call__(self, u: Any) -> Any:
+        """Evaluate the curve at any radius, not only at `radii`.
+
+        Parameters
+        ----------
+        u : float or array-like
+            Radii, not negative.
+
+        Returns
+        -------
+        values : float or array
+        """
+        radii = check_radii(u)
+        values = np.array([self._evaluate(float(r)) for r in radii.ravel()])
+        return float(values[0]) if radii.ndim == 0 else values.reshape(radii.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class CurveBand:
+    """Several curves, such as those of several seeds, at common radii.
+
+    Parameters
+    ----------
+    radii : array of shape (n_radii,)
+        Common radii.
+    values : array of shape (n_curves, n_radii)
+        Each curve at them.
+    metric, method : str
+        Those of the curves.
+    u_max, u_half : arrays of shape (n_curves,)
+        Those of the curves.
+    """
+
+    radii: FloatArray
+    values: FloatArray
+    metric: str
+    method: str
+    u_max: FloatArray
+    u_half: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """Mean over the curves, shape (n_radii,)."""
+        return self.values.mean(axis=0)
+
+    @property
+    def std(self) -> FloatArray:
+        """Standard deviation over the curves, with n - 1; 0 for a single curve."""
+        if len(self.values) == 1:
+            return np.zeros(len(self.radii))
+        return self.values.std(axis=0, ddof=1)
+
+
+def robustness_curve(
+    model: Any, X: Any, y: Any, *, radii: Any = None, method: str = "leafwise"
+) -> RobustnessCurve:
+    r"""Compute the certified accuracy, or the certified squared error, at each radius.
+
+    Classification, with :math:`r_i` the certified radius of row i (the paper's
+    :math:`(m_i / \|w\|)^2` for ``method="lipschitz"``) and :math:`m_i` its margin:
+
+    .. math::
+        \mathrm{RobAcc}(u) = \frac1n \sum_i 1\{m_i > 0,\; r_i > u\}
+
+    Regression, with :math:`e_i = y_i - f(x_i)` and :math:`L = \|w\|`:
+
+    .. math::
+        \mathrm{RobMSE}(u) \le \mathrm{MSE} + 2\, \mathrm{MAE}\, L \sqrt u + L^2 u
+
+    by the Lipschitz bound, or, leafwise, with bounds :math:`U^\pm_i(u)` on the rise and the
+    fall of the output within u: :math:`\frac1n \sum_i \max(|e_i - U^+_i|, |e_i + U^-_i|)^2`,
+    which is never above.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+    X : array-like or data frame of shape (n_rows, n_features)
+        Rows, usually held out.
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        Their labels. Several targets are averaged.
+    radii : array-like of shape (n_radii,), optional
+        Radii in :math:`\delta_T`; by default 201 from 0 to `u_max`.
+    method : {"leafwise", "lipschitz"}, default="leafwise"
+        The certificate.
+
+    Returns
+    -------
+    curve : RobustnessCurve
+        It can be called at any radius. `u_half` is exact for any `radii`.
+
+    Notes
+    -----
+    The labels are those of the rows as they are: the curve is the stability of the answer
+    against a fixed label. It is robustness of the accuracy, or of the risk, only where the true
+    label does not change within the radius. And the radius is one of the forest's metric, not
+    of raw inputs.
+
+    References
+    ----------
+    Equations robust-accuracy-curve and robust-mse.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kpp import KPPClassifier
+    >>> from kpp.certificates import robustness_curve
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = KPPClassifier(n_estimators=20, alpha=1e-3, random_state=0).fit(X[::2], y[::2])
+    >>> paper = robustness_curve(model, X[1::2], y[1::2], method="lipschitz")
+    >>> bool(paper(0.0) == model.score(X[1::2], y[1::2])), paper(paper.u_max)
+    (True, 0.0)
+    >>> ours = robustness_curve(model, X[1::2], y[1::2])
+    >>> bool((ours(paper.radii) >= paper.values).all())
+    True
+    """
+    check_choice("method", method, METHODS)
+    check_model(model)
+    if hasattr(model, "classes_"):
+        return _accuracy_curve(model, X, y, radii, method)
+    return _error_curve(model, X, y, radii, method)
+
+
+def combine_curves(curves: Sequence[RobustnessCurve], *, radii: Any = None) -> CurveBand:
+    """Bring several curves to common radii: a band over seeds.
+
+    Parameters
+    ----------
+    curves : sequence of RobustnessCurve
+        Of one metric and one method.
+    radii : array-like of shape (n_radii,), optional
+        Common radii; by default 201 from 0 to the largest finite `u_max`.
+
+    Returns
+    -------
+    band : CurveBand
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kpp import KPPRegressor
+    >>> from kpp.certificates import combine_curves, robustness_curve
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> models = [KPPRegressor(n_estimators=5, alpha=1.0, random_state=s) for s in range(3)]
+    >>> curves = [robustness_curve(model.fit(X, y), X, y) for model in models]
+    >>> combine_curves(curves).values.shape
+    (3, 201)
+    """
+    curves = list(curves)
+    kinds = {(curve.metric, curve.method) for curve in curves}
+    if len(kinds) != 1:
+        raise ValueError(
+            "Curves to combine must be of one metric and one method, and at least one; got "
+            f"{sorted(kinds)}."
+        )
+    metric, method = kinds.pop()
+    u_max = np.array([curve.u_max for curve in curves])
+    finite = u_max[np.isfinite(u_max)]
+    common = _default_radii(finite.max(initial=0.0)) if radii is None else check_radii(radii)
+    return CurveBand(
+        radii=np.atleast_1d(common),
+        values=np.stack([curve(np.atleast_1d(common)) for curve in curves]),
+        metric=metric,
+        method=method,
+        u_max=u_max,
+        u_half=np.array([curve.u_half for curve in curves]),
+    )
+
+
+# Classification.
+
+
+@dataclass(frozen=True, eq=False)
+class _Accuracy:
+    """Right rows, and their radii."""
+
+    right: BoolArray
+    radius: FloatArray
+
+    def __call__(self, u: float) -> float:
+        # The very radii are compared, not their square roots times the norm: no rounding can
+        # make a row outlast its own radius. At u = 0 every right row counts.
+        counts = self.right & ((self.radius > u) | (u == 0))
+        return float(counts.mean())
+
+
+def _accuracy_curve(model: Any, X: Any, y: Any, radii: Any, method: str) -> RobustnessCurve:
+    certificate = certify(model, X, method=method)
+    labels = _check_labels(model, y, len(certificate.radius))
+    right = (model.predict(X) == labels) & (certificate.margin > 0)
+    evaluate = _Accuracy(right, certificate.radius)
+    finite = certificate.radius[np.isfinite(certificate.radius)]
+    u_max = float(finite.max()) if len(finite) else np.inf
+    # Rows drop out at their radius: the half is reached when floor(n / 2) are left.
+    lost = np.sort(certificate.radius[right])
+    n_lost = len(lost) - len(lost) // 2
+    u_half = float(lost[n_lost - 1]) if n_lost else 0.0
+    u = _default_radii(u_max) if radii is None else np.atleast_1d(check_radii(radii))
+    return RobustnessCurve(
+        radii=u,
+        values=np.array([evaluate(float(r)) for r in u]),
+        u_max=u_max,
+        u_half=u_half,
+        metric="accuracy",
+        method=method,
+        never_flips=float((right & np.isinf(certificate.radius)).mean()),
+        _evaluate=evaluate,
+    )
+
+
+def _check_labels(model: Any, y: Any, n_rows: int) -> AnyArray:
+    labels = np.asarray(y)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"y must have one label per row, shape ({n_rows},); got {labels.shape}.")
+    unknown = sorted(set(np.unique(labels).tolist()) - set(model.classes_.tolist()))
+    if unknown:
+        raise ValueError(
+            f"y holds labels that the model does not know: {unknown[:5]}; it knows "
+            f"{model.classes_.tolist()[:10]}."
+        )
+    return labels
+
+
+# Regression.
+
+
+@dataclass(frozen=True, eq=False)
+class _SquaredError:
+    """Residuals, Lipschitz constants and, leafwise, bounds on rise and fall; per target."""
+
+    residual: FloatArray  # (n_rows, n_targets)
+    norm: FloatArray  # (n_targets,)
+    moves: list[Deviations] | None
+
+    def __call__(self, u: float) -> float:
+        root = np.sqrt(u)
+        totals = []
+        for k, e in enumerate(self.residual.T):
+            reach = self.norm[k] * root if self.norm[k] > 0 else 0.0
+            if self.moves is None:
+                totals.append(np.square(np.abs(e) + reach).mean())
+                continue
+            rise = np.minimum(self.moves[k].rise(u), reach)
+            fall = np.minimum(self.moves[k].fall(u), reach)
+            totals.append(np.square(np.maximum(np.abs(e - rise), np.abs(e + fall))).mean())
+        return float(np.mean(totals))
+
+
+def _error_curve(model: Any, X: Any, y: Any, radii: Any, method: str) -> RobustnessCurve:
+    prediction = np.asarray(model.predict(X))
+    target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    if target.ndim == 2 and target.shape[1] == 1 and prediction.ndim == 1:
+        target = target[:, 0]
+    if target.shape != prediction.shape:
+        raise ValueError(
+            f"y must have the shape of the predictions, {prediction.shape}; got {target.shape}."
+        )
+    n_rows = len(prediction)
+    target = target.reshape(n_rows, -1)
+    residual = target - prediction.reshape(n_rows, -1)
+    norm = lipschitz_constant(model)
+    ratio = np.divide(
+        np.abs(target).max(axis=0), norm, out=np.full(len(norm), np.inf), where=norm > 0
+    )
+    u_max = float(np.square(ratio).max())
+    u = _default_radii(u_max) if radii is None else np.atleast_1d(check_radii(radii))
+    moves = None
+    if method == "leafwise":
+        moves = deviations(Tables.from_model(model), X, norm)
+    evaluate = _SquaredError(residual, norm, moves)
+    return RobustnessCurve(
+        radii=u,
+        values=np.array([evaluate(float(r)) for r in u]),
+        u_max=u_max,
+        u_half=_doubling(evaluate, residual, norm),
+        metric="squared error",
+        method=method,
+        never_flips=np.nan,
+        _evaluate=evaluate,
+    )
+
+
+def _doubling(evaluate: _SquaredError, residual: FloatArray, norm: FloatArray) -> float:
+    """Smallest u at which the curve reaches twice its value at 0."""
+    mse, goal = evaluate(0.0), 2 * evaluate(0.0)
+    if mse == 0:
+        return 0.0
+    if len(norm) == 1 and evaluate.moves is None:
+        if norm[0] == 0:
+            return np.inf
+        # L^2 u + 2 MAE L sqrt(u) = MSE, solved for sqrt(u) without cancellation.
+        mae = np.abs(residual).mean()
+        return float((mse / (mae + np.sqrt(mae**2 + mse)) / norm[0]) ** 2)
+    high = 1e-300
+    while evaluate(high) < goal:
+        high *= 1e10 if high < 1e-12 else 2.0
+        if high > 1e200:
+            return np.inf
+    low = 0.0
+    # The curve is continuous and does not fall: halve until the two ends are neighbours.
+    while np.nextafter(low, np.inf) < high and high - low > 1e-15 * high:
+        middle = (low + high) / 2
+        if evaluate(middle) < goal:
+            low = middle
+        else:
+            high = middle
+    return float(high)
+
+
+def _default_radii(u_max: float) -> FloatArray:
+    # Distances are of order 1: without an end of its own a curve is shown up to there.
+    end = u_max if 0 < u_max < np.inf else 1.0
+    return np.linspace(0.0, end, N_RADII)

@@ -1,0 +1,281 @@
+r"""The leafwise certificate: a dual bound over leaf combinations, for all rows by two scans.
+
+To change an answer, some x' must reach leaves :math:`\ell_t` whose margin
+:math:`o + \sum_t v_t(\ell_t)` is not positive. For any :math:`\mu \ge 0`
+
+.. math::
+    D(\mu) = \mu\, o + \sum_t \min_\ell
+        \bigl[\delta_t(\ell_t(x), \ell) + \mu\, v_t(\ell)\bigr]
+
+is a certified radius. D is concave and piecewise linear with :math:`D(0) = 0`, and its slope at
+:math:`\mu` is the margin of the minimising leaves. The margin of x falls by at most
+:math:`\mu \|w\|^2` there, so the top lies at or above :math:`m / \|w\|^2`: a shared grid of
+doublings walks up from there, every row leaves it at the first slope that is not positive, and
+finishes by tangent steps of its own between the last two grid points. That finds the top, which
+lies above :math:`D(2m/\|w\|^2) \ge (m/\|w\|)^2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from kpp._parallel import blocks_of, run_blocks
+from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
+from kpp.certificates._loops import leaf_minima, sum_minima, tangent_steps
+from kpp.certificates.tables import Problem, Tables, gamma
+
+ROWS_PER_BLOCK = 512
+N_TREE_BLOCKS = 8
+MAX_STEPS = 60
+# Shared grid points between two doublings, halving by halving; see _halved.
+MAX_HALVINGS = 5
+ROWS_PER_SCAN = 32
+# Doublings of mu before a row is left with what it has: 2^200 is beyond every ratio of margins.
+MAX_DOUBLINGS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Leafwise:
+    """The certificate of one problem.
+
+    Parameters
+    ----------
+    radius : array of shape (n,)
+        Certified radius, rounding taken off; infinite where no leaves change the answer.
+    never : bool array of shape (n,)
+        Where no combination of leaves changes the answer.
+    best_mu : array of shape (n,)
+        The mu that gave the radius.
+    flip_mu : array of shape (n,)
+        A mu whose minimising leaves change the answer; infinite where there is none.
+    """
+
+    radius: FloatArray
+    never: BoolArray
+    best_mu: FloatArray
+    flip_mu: FloatArray
+
+
+class Minima:
+    """The least ``distance + mu * value`` seen from every leaf, at one mu."""
+
+    def __init__(self, tables: Tables, value: FloatArray, mu: float) -> None:
+        forest = tables.forest
+        self.mu = mu
+        self.below = np.empty(forest.n_nodes)
+        self.best = np.empty(forest.n_nodes)
+        self.arg = np.empty(forest.n_nodes, dtype=np.int32)
+        self.arg_value = np.empty(forest.n_nodes)
+        blocks = blocks_of(forest.n_trees, N_TREE_BLOCKS)
+        run_blocks(
+            lambda b: leaf_minima(
+                forest.tree_offsets,
+                forest.parent,
+                forest.left,
+                tables.C,
+                value,
+                mu,
+                *blocks[b],
+                self.below,
+                self.best,
+                self.arg,
+                self.arg_value,
+            ),
+            len(blocks),
+            tables.n_jobs,
+        )
+
+
+def dual_bound(
+    tables: Tables, problem: Problem, leaf_ids: IntArray, mu: float
+) -> tuple[FloatArray, FloatArray]:
+    """D(mu) and its slope for the rows of a problem, each of shape (n,); rounded, not lowered."""
+    minima = Minima(tables, problem.value, mu)
+    return _sum(tables, leaf_ids, problem.rows, problem.offset, minima)
+
+
+def solve(tables: Tables, problem: Problem, leaf_ids: IntArray) -> Leafwise:
+    """Maximise D for every row of a problem.
+
+    Parameters
+    ----------
+    tables : Tables
+        The model.
+    problem : Problem
+        Which rows, and how their answer may change.
+    leaf_ids : int32 array of shape (n_trees, n_all_rows)
+        The leaves of all rows.
+
+    Returns
+    -------
+    certificate : Leafwise
+        For the rows of the problem, in their order.
+    """
+    forest, n = tables.forest, len(problem.rows)
+    in_leaves = np.where(forest.is_leaf, problem.value, np.inf)
+    worst = problem.offset + np.minimum.reduceat(in_leaves, forest.roots).sum()
+    size = np.maximum.reduceat(np.where(forest.is_leaf, np.abs(problem.value), 0.0), forest.roots)
+    total = float(size.sum())
+    # These sums are rounded too; the offset has given away the model's rounding only.
+    slack = gamma(forest.n_trees + 2) * (total + np.abs(problem.offset))
+    never = worst > slack
+    margin = problem.offset + _values_at(problem, leaf_ids)
+    radius, best_mu = np.where(never, np.inf, 0.0), np.zeros(n)
+    flip_mu = np.where(margin > 0, np.inf, 0.0)
+    open_rows = np.flatnonzero(~never & (margin > slack))
+    if problem.norm == 0:  # w = 0: the answer is constant
+        constant = np.full(n, np.inf)
+        return Leafwise(constant, np.ones(n, dtype=bool), best_mu, constant)
+    if len(open_rows) == 0:
+        return Leafwise(radius, never, best_mu, flip_mu)
+
+    # Every computed D(mu) is within this of the exact one, and distances within the same.
+    rounding = 2 * gamma(forest.n_trees + 2 * tables.depth + 16)
+    largest_offset = float(np.abs(problem.offset[open_rows]).max())
+    constant_error = rounding * 4 * tables.diameter
+    error_per_mu = rounding * (total + largest_offset)
+
+    start = margin[open_rows] / problem.norm / problem.norm
+    order = np.argsort(start, kind="stable")
+    open_rows, start = open_rows[order], start[order]
+    waiting = 0  # rows from here on have their top above the grid so far
+    active: AnyArray = np.empty(0, dtype=np.int64)
+    mu, low = 0.0, None
+    for _ in range(MAX_DOUBLINGS + n):
+        if len(active) == 0:
+            if waiting == len(open_rows):
+                break
+            low, mu = Minima(tables, problem.value, float(start[waiting])), 2 * start[waiting]
+        assert low is not None
+        high = Minima(tables, problem.value, float(mu))
+        joined = int(np.searchsorted(start, mu, side="right"))
+        active = np.concatenate([active, open_rows[waiting:joined]])
+        waiting = joined
+        _, slope = _sum(tables, leaf_ids, problem.rows[active], problem.offset[active], high)
+        done = active[slope <= 0]
+        for rows, left, right in _halved(tables, problem, leaf_ids, done, low, high, MAX_HALVINGS):
+            radius[rows], best_mu[rows], flip_mu[rows] = _climb(
+                tables, problem, leaf_ids, rows, left, right, constant_error, error_per_mu
+            )
+        active = active[slope > 0]
+        low, mu = high, 2 * mu
+        if not np.isfinite(mu * total):
+            break
+    return Leafwise(np.maximum(radius, 0.0), never, best_mu, flip_mu)
+
+
+def _values_at(problem: Problem, leaf_ids: IntArray) -> FloatArray:
+    total = np.zeros(len(problem.rows))
+    for leaves in leaf_ids:
+        total += problem.value[leaves[problem.rows]]
+    return total
+
+
+def _sum(
+    tables: Tables,
+    leaf_ids: IntArray,
+    rows: OffsetArray,
+    offset: FloatArray,
+    minima: Minima,
+) -> tuple[FloatArray, FloatArray]:
+    bound, slope = np.empty(len(rows)), np.empty(len(rows))
+    rows, offset = np.ascontiguousarray(rows), np.ascontiguousarray(offset)
+    _each_run_of_rows(
+        len(rows),
+        tables.n_jobs,
+        lambda block: sum_minima(
+            leaf_ids,
+            rows,
+            minima.best,
+            minima.arg_value,
+            minima.mu,
+            offset,
+            *block,
+            bound,
+            slope,
+        ),
+    )
+    return bound, slope
+
+
+def _halved(
+    tables: Tables,
+    problem: Problem,
+    leaf_ids: IntArray,
+    members: OffsetArray,
+    low: Minima,
+    high: Minima,
+    halvings: int,
+) -> Iterator[tuple[OffsetArray, Minima, Minima]]:
+    """Share further grid points among rows between two of them, while rows are many.
+
+    One scan of the forest costs what ROWS_PER_SCAN steps of single rows do, and after it most
+    trees have the same leaf at both ends, so that a row's own steps are few and short.
+    """
+    if len(members) == 0:
+        return
+    per_scan = ROWS_PER_SCAN * tables.forest.n_nodes / (512 * tables.forest.n_trees)
+    if halvings == 0 or len(members) < per_scan:
+        yield members, low, high
+        return
+    middle = Minima(tables, problem.value, float(np.sqrt(low.mu) * np.sqrt(high.mu)))
+    _, slope = _sum(tables, leaf_ids, problem.rows[members], problem.offset[members], middle)
+    before, after = members[slope <= 0], members[slope > 0]
+    yield from _halved(tables, problem, leaf_ids, before, low, middle, halvings - 1)
+    yield from _halved(tables, problem, leaf_ids, after, middle, high, halvings - 1)
+
+
+def _climb(
+    tables: Tables,
+    problem: Problem,
+    leaf_ids: IntArray,
+    members: OffsetArray,
+    low: Minima,
+    high: Minima,
+    constant_error: float,
+    error_per_mu: float,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    forest = tables.forest
+    rows = np.ascontiguousarray(problem.rows[members])
+    offset = np.ascontiguousarray(problem.offset[members])
+    safe, best_mu, flip_mu = (np.empty(len(rows)) for _ in range(3))
+    _each_run_of_rows(
+        len(rows),
+        tables.n_jobs,
+        lambda block: tangent_steps(
+            leaf_ids,
+            rows,
+            forest.tree_offsets,
+            forest.parent,
+            forest.left,
+            tables.C,
+            problem.value,
+            offset,
+            low.mu,
+            high.mu,
+            low.below,
+            low.best,
+            low.arg_value,
+            high.below,
+            high.best,
+            high.arg_value,
+            constant_error,
+            error_per_mu,
+            MAX_STEPS,
+            *block,
+            safe,
+            best_mu,
+            flip_mu,
+        ),
+    )
+    return safe, best_mu, flip_mu
+
+
+def _each_run_of_rows(
+    n_rows: int, n_jobs: int | None, work: Callable[[tuple[int, int]], None]
+) -> None:
+    blocks = blocks_of(n_rows, -(-n_rows // ROWS_PER_BLOCK))
+    run_blocks(lambda b: work(blocks[b]), len(blocks), n_jobs)

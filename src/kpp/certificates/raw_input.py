@@ -1,0 +1,263 @@
+"""`certify_raw`: how far the raw values of a row may move before the answer changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kpp._typing import AnyArray, BoolArray, FloatArray, OffsetArray
+from kpp.certificates.boxes import BoxProblem, Splits, least_values
+from kpp.certificates.raw_search import Search
+from kpp.certificates.tables import Tables, check_epsilon, problems_of
+from kpp.forest.join import as_float64
+from kpp.forest.route import prepare_rows
+from kpp.models.building import check_new_rows, take_rows
+from kpp.models.reading import check_model
+
+
+@dataclass(frozen=True, eq=False)
+class RawCertificate:
+    r"""Certified radii of rows in raw units. Made by `certify_raw`.
+
+    Every x' with :math:`|x'_j - x_j| \le` ``radius * scale[j]`` for all columns j gets the same
+    answer as x. Not to be confused with the radii of `certify`, which are distances in the
+    forest's own metric.
+
+    Parameters
+    ----------
+    radius : array of shape (n_rows,)
+        Certified. 0 where nothing could be, infinite where no change of the columns that may
+        move changes the answer.
+    upper_radius : array of shape (n_rows,)
+        Distance of the counterexample; infinite where none was found.
+    counterexample : array of shape (n_rows, n_features)
+        A row with another answer, checked by predicting it; NaN where none was found.
+    found : bool array of shape (n_rows,)
+        Where there is a counterexample.
+    lower, upper : arrays of shape (n_rows, n_features)
+        A box around x, at least as large as the radius says, that is certified as a whole.
+        Infinite sides: the column does not matter that way. In category codes where a column is
+        categorical, NaN where a value is missing.
+    scale : array of shape (n_features,)
+        Unit of each column; 0 for columns that stay.
+    finished : bool array of shape (n_rows,)
+        Whether the row was worked on to the end; otherwise time was up, and the radius is sound
+        but may be smaller than it would have been.
+    epsilon : array of shape (n_targets,), or None
+        The tolerance of a regressor.
+    """
+
+    radius: FloatArray
+    upper_radius: FloatArray
+    counterexample: AnyArray
+    found: BoolArray
+    lower: FloatArray
+    upper: FloatArray
+    scale: FloatArray
+    finished: BoolArray
+    epsilon: FloatArray | None
+
+    def __repr__(self) -> str:
+        return (
+            f"RawCertificate(n_rows={len(self.radius)}, "
+            f"median_radius={np.median(self.radius):.4g}, "
+            f"median_upper_radius={np.median(self.upper_radius):.4g}, "
+            f"finished={int(self.finished.sum())})"
+        )
+
+
+def certify_raw(
+    model: Any,
+    X: Any,
+    *,
+    scale: Any = None,
+    time_budget: float | None = None,
+    epsilon: Any = None,
+    free_categories: Sequence[int] = (),
+    effort: int = 100_000,
+    progress: Callable[[int, int], None] | None = None,
+) -> RawCertificate:
+    r"""Certify how far the raw values of each row may move before the answer changes.
+
+    A box around x reaches some leaves of each tree. If the margin stays positive with the worst
+    of them in every tree, no point of the box changes the answer; the largest such box ends
+    just before a threshold. Then trees are treated jointly, all of them or in small groups, as
+    far as `effort` goes: that enlarges the radius, or finds a row with another answer.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+    X : array-like or data frame of shape (n_rows, n_features)
+        Rows.
+    scale : array-like of shape (n_features,), "std" or None, default=None
+        Unit of each column: the radius is :math:`\max_j |x'_j - x_j| / \mathrm{scale}_j`. 0 for
+        a column that stays, infinity for one that may be anything. None counts raw units. "std"
+        is the spread of the training rows, ``model.feature_spread_``.
+    time_budget : float, optional
+        Seconds for all rows. First every row gets its tree-by-tree radius, then they are
+        tightened in turn; what is not finished by then is sound all the same.
+    epsilon : float, or array-like of shape (n_targets,), optional
+        For a regressor, and required there: a change by less than this counts as no change.
+    free_categories : sequence of int, default=()
+        Categorical columns that may take any category. The others stay; missing values stay
+        missing.
+    effort : int, default=100_000
+        About how many nodes a single search for a row may visit; 0 for the tree-by-tree radius
+        alone.
+    progress : callable, optional
+        Called with the number of rows done and the number of rows.
+
+    Returns
+    -------
+    certificate : RawCertificate
+
+    Notes
+    -----
+    Sound in floating point: thresholds are those at which the model's own comparison turns
+    (also where it rounds to float32), the sides of a box are rounded outward, and the rounding
+    of the model's sums is taken off the margin.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kpp import KPPClassifier
+    >>> from kpp.certificates import certify_raw
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = KPPClassifier(n_estimators=20, alpha=1e-3, random_state=0).fit(X, y)
+    >>> certificate = certify_raw(model, X[:10], scale=X.std(axis=0))
+    >>> bool((certificate.radius <= certificate.upper_radius).all())
+    True
+    >>> bool((model.predict(certificate.counterexample) != model.predict(X[:10])).all())
+    True
+    """
+    check_model(model)
+    tables = Tables.from_model(model)
+    tolerance = check_epsilon(tables, epsilon)
+    if time_budget is not None and not time_budget >= 0:
+        raise ValueError(f"time_budget is a number of seconds, not negative; got {time_budget!r}.")
+    if not isinstance(effort, int | np.integer) or effort < 0:
+        raise ValueError(f"effort must be a number of nodes, not negative; got {effort!r}.")
+    deadline = np.inf if time_budget is None else time.monotonic() + time_budget
+    X = check_new_rows(model, X)
+    scores = tables.scores(tables.leaf_ids(X))
+    forest = as_float64(tables.forest)
+    unit = _check_scale(model, scale, forest.n_features)
+    is_free = np.zeros(forest.n_features, dtype=bool)
+    for column in free_categories:
+        if column not in forest.categories:
+            raise ValueError(
+                f"free_categories names categorical columns, {sorted(forest.categories)}; got "
+                f"{column!r}."
+            )
+        is_free[column] = True
+    unit[list(forest.categories)] = 0.0
+    splits = Splits(forest, is_free)
+    search = Search(splits, prepare_rows(forest, X), unit, deadline, int(effort))
+    for problem in problems_of(tables, scores, tolerance):
+        below = least_values(forest, problem.value)
+        search.add(problem.rows, BoxProblem(splits, problem, below))
+    search.run(tables.n_jobs, progress)
+    return _certificate(search, model, X, tolerance)
+
+
+def _certificate(
+    search: Search, model: Any, X: Any, tolerance: FloatArray | None
+) -> RawCertificate:
+    """Check what was found by predicting it, and write everything down."""
+    found = np.isfinite(search.upper)
+    lower, upper = search.rows.copy(), search.rows.copy()
+    for row, x in enumerate(search.rows):
+        box = search.splits.box(x, search.scale, search.radius[row])
+        lower[row], upper[row] = search.splits.widened(*box)
+    counterexample = search.point
+    if found.any():
+        rows = np.flatnonzero(found)
+        changed = _answer_changes(model, X, search.point, rows, tolerance)
+        lost = rows[~changed]
+        found[lost], search.upper[lost], search.point[lost] = False, np.inf, np.nan
+    if search.splits.forest.categories:
+        counterexample = _decoded(search.splits.forest.categories, search.point, found)
+    return RawCertificate(
+        radius=search.radius,
+        upper_radius=search.upper,
+        counterexample=counterexample,
+        found=found,
+        lower=lower,
+        upper=upper,
+        scale=search.scale,
+        finished=search.finished,
+        epsilon=tolerance,
+    )
+
+
+def _check_scale(model: Any, scale: Any, n_features: int) -> FloatArray:
+    if scale is None:
+        return np.ones(n_features)
+    if isinstance(scale, str):
+        if scale != "std":
+            raise ValueError(f"scale must be None, 'std' or one number per column; got {scale!r}.")
+        scale = model.feature_spread_
+    try:
+        unit = np.array(scale, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"scale must be None, 'std' or one number per column; got {scale!r}."
+        ) from error
+    if unit.shape != (n_features,):
+        raise ValueError(
+            f"scale must have one entry per column, shape ({n_features},); got {unit.shape}."
+        )
+    if not (unit >= 0).all():
+        raise ValueError("scale must not be negative or missing.")
+    return unit
+
+
+def _answer_changes(
+    model: Any, X: Any, point: FloatArray, rows: OffsetArray, tolerance: FloatArray | None
+) -> BoolArray:
+    """Whether the model itself answers differently at the points found."""
+    old = model.predict(take_rows(X, rows))
+    new = model.predict(_rows_like(X, point, rows))
+    if tolerance is None:
+        return np.asarray(old != new)
+    change = np.abs(np.asarray(new) - np.asarray(old)).reshape(len(rows), -1)
+    return (change >= tolerance).any(axis=1)
+
+
+def _rows_like(X: Any, point: FloatArray, rows: OffsetArray) -> Any:
+    """The points as rows of the kind that X holds; only columns that moved are replaced."""
+    if not hasattr(X, "columns"):
+        given = np.asarray(X)[rows]
+        if given.dtype != object:
+            return point[rows]
+        given = given.copy()
+        numbers = ~np.array([[isinstance(v, str) or v is None for v in row] for row in given])
+        given[numbers] = point[rows][numbers]
+        return given
+    frame = take_rows(X, rows)
+    columns = {name: point[rows, j] for j, name in enumerate(X.columns) if _is_number(frame[name])}
+    if hasattr(frame, "with_columns"):
+        return frame.with_columns(**columns)
+    frame = frame.copy()
+    for name, values in columns.items():
+        frame[name] = values
+    return frame
+
+
+def _is_number(column: Any) -> bool:
+    values = np.asarray(column)
+    return values.dtype.kind in "fiub" and str(column.dtype) not in ("category", "Categorical")
+
+
+def _decoded(categories: dict[int, AnyArray], point: FloatArray, found: BoolArray) -> AnyArray:
+    """Counterexamples with categories instead of their codes, as objects."""
+    decoded = point.astype(object)
+    for j, known in categories.items():
+        for i in np.flatnonzero(found & ~np.isnan(point[:, j])):
+            decoded[i, j] = known[int(point[i, j])]
+    return decoded

@@ -1,0 +1,171 @@
+"""The search behind `certify_raw`: brackets of all rows, row by row, within time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from kpp._parallel import blocks_of, run_blocks
+from kpp._typing import FloatArray, OffsetArray
+from kpp.certificates.boxes import FOUND, PROVED, BoxProblem, Splits
+
+ROWS_PER_BLOCK = 4
+
+
+class Search:
+    """Brackets of all rows: what is certified from below, what was found from above.
+
+    Parameters
+    ----------
+    splits : Splits
+        The forest.
+    rows : array of shape (n_rows, n_features)
+        Rows, with category codes.
+    scale : array of shape (n_features,)
+        Unit of each column.
+    deadline : float
+        When to stop, on the monotonic clock.
+    effort : int
+        About how many nodes one search may visit.
+    """
+
+    def __init__(
+        self,
+        splits: Splits,
+        rows: FloatArray,
+        scale: FloatArray,
+        deadline: float,
+        effort: int,
+    ) -> None:
+        self.splits, self.rows, self.scale = splits, rows, scale
+        self.deadline, self.effort = deadline, effort
+        n = len(rows)
+        self.problems: list[list[tuple[BoxProblem, int]]] = [[] for _ in range(n)]
+        self.radius, self.upper = np.zeros(n), np.full(n, np.inf)
+        self.point = np.full(rows.shape, np.nan)
+        self.finished = np.zeros(n, dtype=bool)
+
+    def add(self, rows: OffsetArray, problem: BoxProblem) -> None:
+        """Add a way in which the answers of some rows can change."""
+        for i, row in enumerate(rows):
+            self.problems[row].append((problem, i))
+
+    def late(self) -> bool:
+        """Whether time is up."""
+        return time.monotonic() > self.deadline
+
+    def run(self, n_jobs: int | None, progress: Callable[[int, int], None] | None) -> None:
+        """Every row tree by tree, then every row as far as the effort goes."""
+        n, done, lock = len(self.rows), [0], threading.Lock()
+        blocks = blocks_of(n, -(-n // ROWS_PER_BLOCK))
+
+        def count() -> None:
+            with lock:
+                done[0] += 1
+                if progress is not None:
+                    progress(done[0], n)
+
+        def each(work: Callable[[int], None]) -> Callable[[int], None]:
+            def block(b: int) -> None:
+                for row in range(*blocks[b]):
+                    if not self.late():
+                        work(row)
+
+            return block
+
+        def tighten(row: int) -> None:
+            self.tighten(row)
+            count()
+
+        run_blocks(each(self.tree_by_tree), len(blocks), n_jobs)
+        run_blocks(each(tighten), len(blocks), n_jobs)
+
+    def tree_by_tree(self, row: int) -> None:
+        """The largest radius whose box every problem survives, tree by tree."""
+        x = self.rows[row]
+        radii = np.append(self.splits.radii(x, self.scale), np.inf)
+
+        def holds(radius: float) -> bool:
+            box = self.splits.box(x, self.scale, radius)
+            return all(problem.certifies(i, x, *box) for problem, i in self.problems[row])
+
+        passed = _last_true(lambda k: holds(radii[k]), len(radii))
+        self.radius[row] = radii[passed] if passed >= 0 else 0.0
+
+    def tighten(self, row: int) -> None:
+        """Prove larger boxes and find nearer counterexamples."""
+        if self.effort == 0 or np.isinf(self.radius[row]):
+            self.finished[row] = True
+            return
+        x = self.rows[row]
+        radii = np.append(self.splits.radii(x, self.scale), np.inf)
+        radii = radii[radii > self.radius[row]]
+        verdicts: dict[int, int] = {}
+
+        def attempt(k: int) -> int:
+            if k not in verdicts:
+                verdicts[k] = self._try(row, x, radii[k])
+            return verdicts[k]
+
+        def beyond() -> int:  # the first radius that a counterexample rules out
+            return int(np.searchsorted(radii, self.upper[row], side="left"))
+
+        # From the near end outwards in growing steps, until a counterexample bounds the rest.
+        k, step = 0, 1
+        while not self.late() and attempt(k) != FOUND and k < len(radii) - 1:
+            k, step = min(k + step, len(radii) - 1), 2 * step
+        # What is proved holds for all smaller boxes. Halve between it and the first failure,
+        # then between the last failure to find a counterexample and the nearest one.
+        for wanted in (PROVED, FOUND):
+            low = max([k for k, v in verdicts.items() if v == PROVED], default=-1)
+            high = min([k for k, v in verdicts.items() if v != PROVED], default=len(radii))
+            if wanted == FOUND:
+                low, high = (
+                    max([k for k, v in verdicts.items() if v != FOUND], default=-1),
+                    beyond(),
+                )
+            while high - low > 1 and not self.late():
+                middle = (low + high) // 2
+                verdict = attempt(middle)
+                if (verdict == PROVED) if wanted == PROVED else (verdict != FOUND):
+                    low = middle
+                else:
+                    high = min(middle, beyond())
+        self.finished[row] = not self.late()
+
+    def _try(self, row: int, x: FloatArray, radius: float) -> int:
+        """Search one box for every problem; remember what was proved or found."""
+        box = self.splits.box(x, self.scale, radius)
+        verdict = PROVED
+        for problem, i in self.problems[row]:
+            outcome = problem.search(i, x, *box, self.effort)
+            if outcome.point is not None:
+                distance = self._distance(x, outcome.point)
+                if distance < self.upper[row]:
+                    self.upper[row], self.point[row] = distance, outcome.point
+                return FOUND
+            verdict = min(verdict, outcome.verdict)
+        if verdict == PROVED:
+            self.radius[row] = max(self.radius[row], radius)
+        return verdict
+
+    def _distance(self, x: FloatArray, point: FloatArray) -> float:
+        moved = np.flatnonzero((point != x) & ~np.isnan(x))
+        with np.errstate(divide="ignore"):
+            steps = np.abs(point[moved] - x[moved]) / self.scale[moved]
+        return float(np.nextafter(steps.max(initial=0.0), np.inf))
+
+
+def _last_true(holds: Callable[[int], bool], n: int) -> int:
+    """Last index at which a test that turns false once is true; -1 if it never is."""
+    low, high = -1, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle
+    return low

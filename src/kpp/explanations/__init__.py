@@ -1,0 +1,37 @@
+"""Section 5 of the paper, and what its users ask next: why this prediction."""
+
+from kpp.explanations.attribution import Attribution, AttributionSummary
+from kpp.explanations.distances import DistanceExplanation, explain_distance
+from kpp.explanations.levels import explain
+from kpp.explanations.leverage import LeaveOneOut, leave_one_out
+from kpp.explanations.plots import (
+    AttributionBarDisplay,
+    BeeswarmDisplay,
+    DependenceDisplay,
+    DistanceDisplay,
+    RuleDisplay,
+    WaterfallDisplay,
+)
+from kpp.explanations.rules import Rule, RuleExplanation, explain_rules
+from kpp.explanations.training_rows import TrainingRowExplanation, explain_training_rows
+
+__all__ = [
+    "Attribution",
+    "AttributionBarDisplay",
+    "AttributionSummary",
+    "BeeswarmDisplay",
+    "DependenceDisplay",
+    "DistanceDisplay",
+    "DistanceExplanation",
+    "LeaveOneOut",
+    "Rule",
+    "RuleDisplay",
+    "RuleExplanation",
+    "TrainingRowExplanation",
+    "WaterfallDisplay",
+    "explain",
+    "explain_distance",
+    "explain_rules",
+    "explain_training_rows",
+    "leave_one_out",
+]

@@ -1,0 +1,121 @@
+"""What the plots share: axes, colours, numbers as text."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kpp._optional import optional
+from kpp._typing import AnyArray, FloatArray
+
+# Okabe and Ito's blue and vermilion: told apart with any colour vision, and in grey.
+LOWER, HIGHER, NEUTRAL = "#0072B2", "#D55E00", "#666666"
+COLOUR_MAP = "viridis"
+ROW_HEIGHT = 0.36
+
+
+def axes(ax: Any, caller: str, height: float, width: float = 7.0) -> tuple[Any, Any]:
+    """Return the axes to draw on and their figure; a new one of the given size for None."""
+    plt = optional("matplotlib.pyplot", caller, "plot")
+    if ax is not None:
+        return ax, ax.figure
+    figure, ax = plt.subplots(figsize=(width, height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
+    return ax, figure
+
+
+@dataclass(eq=False)
+class Display:
+    """What a display was drawn on last."""
+
+    ax_: Any = field(init=False, repr=False, default=None)
+    figure_: Any = field(init=False, repr=False, default=None)
+
+    def new_axes(self, ax: Any, n_rows: int, width: float = 7.0) -> Any:
+        """Return the axes to draw on, and remember them."""
+        height = 1.1 + ROW_HEIGHT * n_rows
+        self.ax_, self.figure_ = axes(ax, type(self).__name__, height, width)
+        return self.ax_
+
+
+def clean(ax: Any, *, left: bool = False) -> None:
+    """Leave only the lines that carry information."""
+    for side in ("top", "right") if left else ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    if not left:
+        ax.tick_params(axis="y", length=0)
+    ax.set_axisbelow(True)
+
+
+def label_rows(ax: Any, labels: list[str]) -> None:
+    """Put one label beside each row, the first on top."""
+    ax.set_yticks(
+        range(len(labels)), [label if "\n" in label else shorten(label) for label in labels]
+    )
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+
+
+def shorten(text: str, most: int = 60) -> str:
+    """Cut a long label in its middle; dollar signs are no mathematics."""
+    if len(text) > most:
+        text = f"{text[: most // 2 - 2]} ... {text[-most // 2 + 3 :]}"
+    return text.replace("$", r"\$")
+
+
+def wrap(text: str) -> str:
+    """Break a long rule into two lines; a longer one loses its middle."""
+    return textwrap.fill(shorten(text, 115), 62)
+
+
+def others(n_others: int) -> str:
+    """What the last line of a list is called."""
+    return "1 other" if n_others == 1 else f"{n_others} others"
+
+
+def number(value: float, signed: bool = False) -> str:
+    """Three significant digits, a proper minus sign, no exponent at usual sizes."""
+    text = f"{value:+.3g}" if signed else f"{value:.3g}"
+    if "e" in text and 1e-4 < abs(value) < 1e7:
+        text = f"{value:+.0f}" if signed else f"{value:.0f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def shown_value(value: Any) -> str | None:
+    """A value of X beside the name of its column; None where it is missing."""
+    if value is None or value != value:
+        return None
+    if isinstance(value, float | int | np.number) and not isinstance(value, bool | np.bool_):
+        return number(float(value))
+    return str(value)
+
+
+def largest(size: FloatArray, most: int) -> tuple[AnyArray, AnyArray]:
+    """Positions of the largest numbers, and of the others, in falling order.
+
+    Room for `most` lines: where not all fit, one line is kept for the others.
+    """
+    order = np.argsort(-np.abs(size), kind="stable")
+    n_shown = len(order) if len(order) <= most else max(0, most - 1)
+    return order[:n_shown], order[n_shown:]
+
+
+def spread_out(values: FloatArray, n_bins: int = 60) -> FloatArray:
+    """Offsets in [-1, 1] that keep points of nearly equal value from covering each other.
+
+    Points of one bin are stacked around the middle line, in order; the fullest bin has the
+    whole height.
+    """
+    offset = np.zeros(len(values))
+    low, high = values.min(initial=np.inf), values.max(initial=-np.inf)
+    if len(values) < 2 or not high > low:
+        return offset
+    bins = np.minimum(((values - low) / (high - low) * n_bins).astype(int), n_bins - 1)
+    for b in np.unique(bins):
+        inside = np.flatnonzero(bins == b)
+        rank = np.arange(len(inside))
+        offset[inside] = np.where(rank % 2, 1, -1) * ((rank + 1) // 2)
+    top = np.abs(offset).max()
+    return offset / max(top, 5.0)

@@ -1,0 +1,377 @@
+"""Displays of many rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kpp._typing import FloatArray
+from kpp.explanations import _drawing as draw
+from kpp.explanations.attribution import Attribution, AttributionSummary, as_numbers, column_of
+from kpp.explanations.levels import explain
+
+
+@dataclass(eq=False)
+class AttributionBarDisplay(draw.Display):
+    """Mean absolute value of each variable over many rows, with its standard error over trees.
+
+    Parameters
+    ----------
+    summary : AttributionSummary
+        Of one output.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on last.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kpp import KPPClassifier
+    >>> from kpp.explanations import AttributionBarDisplay
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = KPPClassifier(n_estimators=10, alpha=0.01, random_state=0).fit(X, y)
+    >>> display = AttributionBarDisplay.from_estimator(model, X, output=0)
+    >>> display.summary.mean_abs.shape
+    (4,)
+    """
+
+    summary: AttributionSummary
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        *,
+        output: Any = None,
+        level: str = "variable",
+        centered: bool = False,
+        max_display: int = 15,
+        ax: Any = None,
+    ) -> AttributionBarDisplay:
+        """Explain many rows and draw the summary.
+
+        Parameters
+        ----------
+        model : KPPRegressor or KPPClassifier
+            Fitted.
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        output : object, optional
+            A class or the number of a target, where there are several.
+        level : {"variable", "shapley"}, default="variable"
+            As in `explain`.
+        centered : bool, default=False
+            As in `explain`.
+        max_display : int, default=15
+            Most variables.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : AttributionBarDisplay
+        """
+        attribution = _one_output(model, X, output, {"level": level, "centered": centered})
+        return cls(attribution.summary()).plot(ax, max_display=max_display)
+
+    def plot(self, ax: Any = None, *, max_display: int = 15) -> AttributionBarDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        max_display : int, default=15
+            Most variables; those with the smallest values are left out.
+
+        Returns
+        -------
+        display : AttributionBarDisplay
+        """
+        shown = self.summary.order[:max_display]
+        ax = self.new_axes(ax, len(shown))
+        ax.barh(
+            range(len(shown)),
+            self.summary.mean_abs[shown],
+            xerr=None if np.isnan(self.summary.spread).all() else self.summary.spread[shown],
+            color=draw.LOWER,
+            error_kw={"ecolor": "black", "capsize": 3, "lw": 1},
+            height=0.7,
+        )
+        draw.label_rows(ax, [self.summary.feature_names[j] for j in shown])
+        ax.set_xlim(left=0)
+        ax.set_xlabel("mean |contribution|")
+        ax.grid(axis="x", color="#dddddd", lw=0.6)
+        draw.clean(ax)
+        return self
+
+
+@dataclass(eq=False)
+class BeeswarmDisplay(draw.Display):
+    """Contributions of each variable over many rows, coloured by the variable's own value.
+
+    Parameters
+    ----------
+    attribution : Attribution
+        Of one output, by variable.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on last.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kpp import KPPRegressor
+    >>> from kpp.explanations import BeeswarmDisplay
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
+    >>> display = BeeswarmDisplay.from_estimator(model, X, centered=True)
+    >>> display.attribution.values.shape
+    (442, 10)
+    """
+
+    attribution: Attribution
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        *,
+        output: Any = None,
+        level: str = "variable",
+        centered: bool = False,
+        max_display: int = 12,
+        ax: Any = None,
+    ) -> BeeswarmDisplay:
+        """Explain many rows and draw them.
+
+        Parameters
+        ----------
+        model : KPPRegressor or KPPClassifier
+            Fitted.
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        output : object, optional
+            A class or the number of a target, where there are several.
+        level : {"variable", "shapley"}, default="variable"
+            As in `explain`.
+        centered : bool, default=False
+            As in `explain`.
+        max_display : int, default=12
+            Most variables.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : BeeswarmDisplay
+        """
+        attribution = _one_output(model, X, output, {"level": level, "centered": centered})
+        return cls(attribution).plot(ax, max_display=max_display)
+
+    def plot(self, ax: Any = None, *, max_display: int = 12) -> BeeswarmDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+        max_display : int, default=12
+            Most variables; those with the smallest mean absolute value are left out.
+
+        Returns
+        -------
+        display : BeeswarmDisplay
+        """
+        values, names = self.attribution.values, self.attribution.feature_names
+        shown = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:max_display]
+        ax = self.new_axes(ax, len(shown) + 1)
+        ax.axvline(0, color=draw.NEUTRAL, lw=0.8, zorder=0)
+        points, any_missing = None, False
+        for k, j in enumerate(shown):
+            rank = _ranks(as_numbers(column_of(self.attribution.data, int(j))))
+            height = k + 0.4 * draw.spread_out(values[:, j])
+            missing = np.isnan(rank)
+            any_missing = any_missing or bool(missing.any())
+            ax.scatter(values[missing, j], height[missing], s=7, c="#bbbbbb", lw=0)
+            known = ~missing
+            points = ax.scatter(
+                values[known, j],
+                height[known],
+                s=7,
+                c=rank[known],
+                cmap=draw.COLOUR_MAP,
+                vmin=0,
+                vmax=1,
+                lw=0,
+                rasterized=len(values) > 2000,
+            )
+        draw.label_rows(ax, [names[j] for j in shown])
+        note = " (grey: the variable is missing)" if any_missing else ""
+        ax.set_xlabel(_contribution_label(self.attribution) + note)
+        draw.clean(ax)
+        if points is not None:
+            bar = ax.figure.colorbar(points, ax=ax, aspect=40, pad=0.02)
+            bar.set_ticks([0, 1], labels=["low", "high"])
+            bar.set_label("value", labelpad=-14)
+            bar.outline.set_visible(False)
+        return self
+
+
+@dataclass(eq=False)
+class DependenceDisplay(draw.Display):
+    """The contribution of one variable against its value, one point per row.
+
+    Parameters
+    ----------
+    attribution : Attribution
+        Of one output, by variable.
+    feature : int
+        The variable.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+        What was drawn on last.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kpp import KPPRegressor
+    >>> from kpp.explanations import DependenceDisplay
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
+    >>> DependenceDisplay.from_estimator(model, X, "bmi").feature
+    2
+    """
+
+    attribution: Attribution
+    feature: int
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        feature: Any,
+        *,
+        output: Any = None,
+        level: str = "variable",
+        centered: bool = False,
+        ax: Any = None,
+    ) -> DependenceDisplay:
+        """Explain many rows and draw one variable.
+
+        Parameters
+        ----------
+        model : KPPRegressor or KPPClassifier
+            Fitted.
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        feature : str or int
+            Name or number of the variable.
+        output : object, optional
+            A class or the number of a target, where there are several.
+        level : {"variable", "shapley"}, default="variable"
+            As in `explain`.
+        centered : bool, default=False
+            As in `explain`.
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : DependenceDisplay
+        """
+        attribution = _one_output(model, X, output, {"level": level, "centered": centered})
+        return cls(attribution, _number_of(feature, attribution.feature_names)).plot(ax)
+
+    def plot(self, ax: Any = None) -> DependenceDisplay:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        display : DependenceDisplay
+        """
+        ax = self.new_axes(ax, 8, width=6.0)
+        column = column_of(self.attribution.data, self.feature)
+        numbers, values = as_numbers(column), self.attribution.values[:, self.feature]
+        missing = np.isnan(numbers)
+        place = numbers
+        if column.dtype.kind not in "fiub" and np.array([isinstance(v, str) for v in column]).any():
+            names = sorted({value for value in column.tolist() if isinstance(value, str)})
+            ax.set_xticks(range(len(names)), [draw.shorten(name, 20) for name in names])
+            for code in range(len(names)):
+                inside = numbers == code
+                place[inside] += 0.3 * draw.spread_out(values[inside])
+        if missing.any():
+            # Beside all others, in a column of their own.
+            span = np.ptp(place[~missing]) if (~missing).any() else 1.0
+            edge = (place[~missing].max() if (~missing).any() else 0.0) + 0.1 * (span or 1.0)
+            place = np.where(missing, edge, place)
+            ax.axvline(edge, color="#eeeeee", lw=10, zorder=0)
+            ax.annotate(
+                "missing",
+                (edge, 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="center",
+                fontsize="small",
+                color=draw.NEUTRAL,
+            )
+        ax.axhline(0, color=draw.NEUTRAL, lw=0.8, zorder=0)
+        ax.scatter(place, values, s=10, color=draw.LOWER, alpha=0.6, lw=0)
+        ax.set_xlabel(draw.shorten(self.attribution.feature_names[self.feature]))
+        ax.set_ylabel(_contribution_label(self.attribution))
+        draw.clean(ax, left=True)
+        return self
+
+
+def _one_output(model: Any, X: Any, output: Any, parameters: dict[str, Any]) -> Attribution:
+    """The attribution of one output; where there are several, one must be chosen."""
+    attribution = explain(model, X, **parameters)
+    if output is None and len(attribution.outputs) > 1:
+        raise ValueError(
+            f"The model has several outputs: choose one of {list(attribution.outputs)} by output=."
+        )
+    return attribution if output is None else attribution.for_output(output)
+
+
+def _contribution_label(attribution: Attribution) -> str:
+    return "contribution, centred" if attribution.centered else "contribution"
+
+
+def _number_of(feature: Any, names: tuple[str, ...]) -> int:
+    if isinstance(feature, str):
+        if feature not in names:
+            raise ValueError(f"feature must be one of the columns, {list(names)}; got {feature!r}.")
+        return names.index(feature)
+    if not isinstance(feature, int | np.integer) or not 0 <= feature < len(names):
+        raise ValueError(
+            f"feature must be the name of a column or a number from 0 to {len(names) - 1}; got "
+            f"{feature!r}."
+        )
+    return int(feature)
+
+
+def _ranks(numbers: FloatArray) -> FloatArray:
+    """Ranks in [0, 1], NaN where missing; ties share theirs. One outlier takes no colours away."""
+    ranks = np.full(len(numbers), np.nan)
+    known = ~np.isnan(numbers)
+    distinct, place = np.unique(numbers[known], return_inverse=True)
+    ranks[known] = place / max(1, len(distinct) - 1)
+    return ranks

@@ -1,0 +1,219 @@
+"""`leave_one_out`: leverage and leave-one-out residuals of ridge, in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_array
+
+from kpp._checks import check_sample_weight
+from kpp._optional import optional
+from kpp._typing import AnyArray, FloatArray
+from kpp.geometry.maps import MapBlock
+from kpp.models.reading import check_model, coefficients_of
+
+# The hat matrix is an array of n x n numbers, and factorising it takes n^3 / 3 steps.
+MOST_ROWS = 5000
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LeaveOneOut:
+    r"""Leverage and leave-one-out residuals; from `leave_one_out`.
+
+    Parameters
+    ----------
+    rows : int array of shape (n_fit_rows,)
+        Numbers of the rows of the fit in the X that the model was fitted on.
+    residuals : array of shape (n_fit_rows,) or (n_fit_rows, n_targets)
+        :math:`e_i = y_i - g(x_i)`.
+    leverage : array of shape (n_fit_rows,)
+        :math:`h_i = \partial g(x_i) / \partial y_i`, in [0, 1].
+    loo_residuals : array of shape (n_fit_rows,) or (n_fit_rows, n_targets)
+        :math:`e_i / (1 - h_i)`: what is left of row i when the linear layer does not see it.
+    """
+
+    rows: AnyArray
+    residuals: FloatArray
+    leverage: FloatArray
+    loo_residuals: FloatArray
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        """Sum of the leverages: the effective dimension, and 1 for an intercept."""
+        return float(self.leverage.sum())
+
+    def __repr__(self) -> str:
+        return (
+            f"LeaveOneOut(n_rows={len(self.rows)}, "
+            f"degrees_of_freedom={self.degrees_of_freedom:.4g})"
+        )
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame, one row per row of the fit.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Columns leverage, residual and loo_residual, the latter two by target where there
+            are several.
+        """
+        pd = optional("pandas", "to_frame()")
+        columns = {"leverage": self.leverage}
+        n_rows = len(self.rows)
+        several = self.residuals.ndim == 2
+        for name in ("residuals", "loo_residuals"):
+            values = getattr(self, name).reshape(n_rows, -1)
+            for k, column in enumerate(values.T):
+                columns[name[:-1] + (f"_{k}" if several else "")] = column
+        return pd.DataFrame(columns, pd.Index(self.rows, name="row"))
+
+
+def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneOut:
+    r"""Compute leverage and leave-one-out residuals of a ridge fit, without refitting.
+
+    With :math:`A = D^{1/2} \Phi_c \Phi_c^\top D^{1/2}`, rows centred by their weighted mean and
+    :math:`D = \mathrm{diag}(s)`,
+
+    .. math::
+        h_i = \bigl[A (A + \alpha I)^{-1}\bigr]_{ii} + s_i / \textstyle\sum_k s_k, \qquad
+        y_i - g_{-i}(x_i) = \frac{y_i - g(x_i)}{1 - h_i}
+
+    exactly, where :math:`g_{-i}` is the linear layer fitted without row i, at the same forest,
+    node weights and penalty. (Without an intercept: not centred, and no second term.)
+
+    Parameters
+    ----------
+    model : KPPRegressor
+        Fitted, in any regime but cross-fit.
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        The target of the fit, all of its rows.
+    sample_weight : array-like of shape (n_rows,), optional
+        The weights of the fit.
+
+    Returns
+    -------
+    result : LeaveOneOut
+
+    Raises
+    ------
+    ValueError
+        If `y` and `sample_weight` are not those of the fit, or there are more than 5000 rows: the
+        hat matrix is an array of n x n.
+
+    Notes
+    -----
+    The forest has still seen row i, except in the honest and fixed regimes: in the shared regime
+    these residuals are too small, as any cross-validation of the linear layer alone is. For honest
+    ones see ``oof_prediction_``.
+
+    References
+    ----------
+    Appendix on the ridge primal-dual identity.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kpp import KPPRegressor
+    >>> from kpp.explanations import leave_one_out
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    >>> result = leave_one_out(model, y)
+    >>> bool((result.leverage > 0).all() and (result.leverage < 1).all())
+    True
+    >>> bool((abs(result.loo_residuals) >= abs(result.residuals)).all())
+    True
+    """
+    check_model(model)
+    if is_classifier(model):
+        raise TypeError(
+            "The closed form is ridge regression's; a KPPClassifier has none. Its honest "
+            "predictions are in oof_prediction_."
+        )
+    if model.regime_ == "cross-fit":
+        raise ValueError(
+            "In the cross-fit regime no single linear layer has seen all rows: there is no hat "
+            "matrix of the average. Use oof_prediction_."
+        )
+    rows = np.asarray(model.fit_rows_)
+    if len(rows) > MOST_ROWS:
+        raise ValueError(
+            f"Leverage needs an array of {len(rows)} x {len(rows)} numbers; the limit is "
+            f"{MOST_ROWS} rows. Use oof_prediction_, which has no such limit."
+        )
+    target, weight = _fit_data(model, y, sample_weight, rows)
+    coefficients, intercept = coefficients_of(model)
+    fitted = model.map_.matmat(coefficients.T) + intercept
+    residuals = target - fitted
+    _check_fit(model, residuals, target, weight)
+    kept = _one_minus_leverage(model.map_, model.alpha_, weight, model.fit_intercept)
+    loo = residuals / kept[:, None]
+    single = np.ndim(model.coef_) == 1
+    return LeaveOneOut(
+        rows=rows,
+        residuals=residuals[:, 0] if single else residuals,
+        leverage=1.0 - kept,
+        loo_residuals=loo[:, 0] if single else loo,
+    )
+
+
+def _fit_data(
+    model: Any, y: Any, sample_weight: Any, rows: AnyArray
+) -> tuple[FloatArray, FloatArray]:
+    target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    partition = () if model.partition_rows_ is None else model.partition_rows_
+    n_rows = len(np.union1d(rows, partition))
+    n_targets = len(np.atleast_1d(model.intercept_))
+    target = target.reshape(len(target), -1)
+    if target.shape != (n_rows, n_targets):
+        raise ValueError(
+            f"y must be the target of the fit, {n_rows} rows and {n_targets} column(s); got "
+            f"{target.shape[0]} rows and {target.shape[1]} column(s)."
+        )
+    if sample_weight is None:
+        stored = getattr(model, "sample_weight_", None)
+        weight = np.ones(len(rows)) if stored is None else np.asarray(stored, dtype=np.float64)
+    else:
+        weight = check_sample_weight(sample_weight, n_rows)[rows]
+    return target[rows], weight
+
+
+def _check_fit(model: Any, residuals: FloatArray, target: FloatArray, weight: FloatArray) -> None:
+    """At the solution, alpha times the dual coefficient is the weighted residual."""
+    dual = model.alpha_ * np.asarray(model.dual_coef_).reshape(residuals.shape)
+    spread = np.abs(weight[:, None] * (target - target.mean(axis=0))).max(initial=0.0)
+    if np.abs(dual - weight[:, None] * residuals).max() > 1e-3 * max(spread, 1e-300):
+        raise ValueError(
+            "y and sample_weight are not those that the model was fitted on: the residuals do not "
+            "fit its dual coefficients. Pass the y and the sample_weight of fit. If they are, the "
+            "fit did not converge: raise max_iter."
+        )
+
+
+def _one_minus_leverage(
+    embedding: MapBlock, alpha: float, weight: FloatArray, fit_intercept: bool
+) -> FloatArray:
+    r""":math:`1 - h_i = [\alpha (A + \alpha I)^{-1}]_{ii} - u_i^2`, :math:`u \propto s^{1/2}`."""
+    root = np.sqrt(weight)
+    if not fit_intercept:
+        gram = embedding.gram()
+    else:
+        gram = embedding.centered(embedding.mean_row(weight)).gram()
+    gram *= root[:, None]
+    gram *= root
+    gram[np.diag_indices_from(gram)] += alpha
+    constant = np.zeros_like(root)
+    if fit_intercept:
+        # A maps u to 0, so alpha times the inverse holds u u' in full, and the intercept takes it
+        # off again. Made stiff in that direction, the inverse holds next to nothing of it.
+        u = root / np.linalg.norm(root)
+        stiff = np.trace(gram)
+        gram += stiff * np.outer(u, u)
+        constant = alpha / (alpha + stiff) * np.square(u)
+    factor = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    inverse, _ = linalg.lapack.dpotri(factor[0], lower=1, overwrite_c=True)
+    kept: FloatArray = alpha * inverse.diagonal() - constant
+    return np.clip(kept, np.finfo(float).eps, 1.0)

@@ -1,0 +1,252 @@
+"""`explain_rules`: the cells that moved one prediction most, as conditions one can read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from kpp._optional import optional
+from kpp._typing import FloatArray
+from kpp.explanations._conditions import Cell, Wording, cells_of_path
+from kpp.explanations._model import Part, check_top, choose_output, one_row, parts_at, support_of
+from kpp.forest.route import prepare_rows
+from kpp.models.reading import check_model, coefficients_of, names_of, scores_of
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One cell, what it adds to the prediction, and how common it is.
+
+    Parameters
+    ----------
+    text : str
+        The conditions, ``3.2 < MedInc <= 5 and AveOccup <= 2.4``.
+    contribution : float
+        What being in the cell adds, in units of the target (or of the score).
+    support : float
+        Share of the rows of the fit that are in the cell.
+    nodes : tuple of str
+        Names of the coordinates; more than one where several trees have the very same cell.
+    conditions : tuple of Condition
+        The same conditions as numbers, not rounded: intervals, category codes, and whether a
+        missing value fulfils them.
+    """
+
+    text: str
+    contribution: float
+    support: float
+    nodes: tuple[str, ...]
+    conditions: Cell = field(repr=False, default=())
+
+
+@dataclass(frozen=True, eq=False)
+class RuleExplanation:
+    """The rules behind one prediction; from `explain_rules`.
+
+    ``baseline + sum of the rules + remainder`` is the score.
+
+    Parameters
+    ----------
+    rules : list of Rule
+        The largest contributions first.
+    baseline : float
+        The intercept and the roots: the same for every row.
+    remainder : float
+        Sum of all other rules.
+    n_other : int
+        Number of other rules that the row fulfils.
+    score : float
+        The model's own score.
+    output : str
+        What the score is of.
+    residual : float
+        Deviation of the sum from the score.
+    probability : float, optional
+        Of the explained class. Shown, not decomposed.
+    """
+
+    rules: list[Rule]
+    baseline: float
+    remainder: float
+    n_other: int
+    score: float
+    output: str
+    residual: float
+    probability: float | None = None
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame whose contributions sum to the score.
+
+        Returns
+        -------
+        frame : pandas.DataFrame
+            Columns rule, contribution, support; the baseline first, the remainder last.
+        """
+        pd = optional("pandas", "to_frame()")
+        return pd.DataFrame(self._lines(), columns=["rule", "contribution", "support"])
+
+    def _lines(self) -> list[tuple[str, float, float]]:
+        return [
+            ("(baseline)", self.baseline, 1.0),
+            *((rule.text, rule.contribution, rule.support) for rule in self.rules),
+            (f"({self.others})", self.remainder, math.nan),
+        ]
+
+    @property
+    def others(self) -> str:
+        """How many rules the remainder holds, in words."""
+        return "1 other rule" if self.n_other == 1 else f"{self.n_other} other rules"
+
+    def __str__(self) -> str:
+        lines = [f"{'contribution':>12} {'support':>8}  rule"]
+        for text, contribution, support in self._lines():
+            share = "" if math.isnan(support) else f"{support:.1%}"
+            lines.append(f"{contribution:>+12.4g} {share:>8}  {text}")
+        probability = "" if self.probability is None else f"  (probability {self.probability:.3g})"
+        lines.append(f"{self.score:>+12.4g} {'':>8}  = {self.output}{probability}")
+        return "\n".join(lines)
+
+
+def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> RuleExplanation:
+    r"""List the cells that moved one prediction most, as readable rules.
+
+    Every node v below a root that x is in adds :math:`w_v \Phi_v(x)`, and is a rule: the
+    conjunction of the splits above it. Conditions on the same column are merged into one, and
+    equal cells of several trees into one rule.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+    x : array-like of shape (n_features,) or (1, n_features), or data frame of one row
+        The row.
+    top : int, default=10
+        Number of rules to list; the others are added up in ``remainder``.
+    output : object, optional
+        For a classifier a class: the predicted one by default, and for two classes the second,
+        which the score is of. For several targets the number of one.
+
+    Returns
+    -------
+    explanation : RuleExplanation
+        ``print`` it, or take ``.rules`` or ``.to_frame()``.
+
+    Notes
+    -----
+    Thresholds are rounded as far as no other threshold of the column and not the value of x
+    changes sides. Missing values have a side at every split; a rule says "or missing" for columns
+    that are missing in x, and ``conditions`` holds it for all.
+
+    References
+    ----------
+    Proposition attribution-node.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kpp import KPPRegressor
+    >>> from kpp.explanations import explain_rules
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    >>> explanation = explain_rules(model, X.iloc[[0]], top=2)
+    >>> print(explanation)
+    contribution  support  rule
+    ...
+    >>> parts = [rule.contribution for rule in explanation.rules]
+    >>> total = explanation.baseline + sum(parts) + explanation.remainder
+    >>> bool(abs(total - model.predict(X[:1])[0]) < 1e-10 * total)
+    True
+    """
+    check_model(model)
+    top = check_top(top)
+    row = one_row(model, x)
+    scores = scores_of(model, row)[0]
+    chosen = choose_output(model, output, scores)
+    parts = parts_at(model, model.map_.on(row))
+    wording = _wording(model, parts, row)
+    baseline = coefficients_of(model)[1][chosen.index] + sum(
+        part.roots[chosen.index] for part in parts
+    )
+    found = _collect(model, parts, chosen.index, chosen.sign)
+    # Ties keep the order of the trees, and of the nodes on a path.
+    ranked = sorted(found, key=lambda one: -abs(math.fsum(one.contributions)))
+    rules = [
+        Rule(
+            text=wording.cell(one.cell),
+            contribution=math.fsum(one.contributions),
+            support=one.support,
+            nodes=tuple(one.nodes),
+            conditions=one.cell,
+        )
+        for one in ranked[:top]
+    ]
+    others = [value for one in ranked[top:] for value in one.contributions]
+    baseline = float(chosen.sign * baseline)
+    remainder = math.fsum(others)
+    score = float(chosen.sign * scores[chosen.index])
+    total = math.fsum([baseline, remainder, *(rule.contribution for rule in rules)])
+    return RuleExplanation(
+        rules=rules,
+        baseline=baseline,
+        remainder=remainder,
+        n_other=max(0, len(ranked) - top),
+        score=score,
+        output=chosen.name,
+        residual=abs(total - score),
+        probability=_probability(model, row, chosen.index, chosen.sign),
+    )
+
+
+@dataclass
+class _Found:
+    cell: Cell
+    support: float
+    contributions: list[float]
+    nodes: list[str]
+
+
+def _collect(model: Any, parts: list[Part], score: int, sign: float) -> list[_Found]:
+    """All cells that a row is in, with what they add; equal cells together.
+
+    Cells that differ only in where missing values would go, and hold the same share of the rows
+    of the fit, are equal.
+    """
+    found: dict[Any, _Found] = {}
+    for part, support in zip(parts, support_of(model), strict=True):
+        forest, contribution = part.block.forest, part.contribution[score]
+        prefix = f"{part.name}__" if part.name else ""
+        for tree, leaf in enumerate(part.block.leaf_ids[:, 0].tolist()):
+            for v, cell in cells_of_path(forest, leaf):
+                if part.block.scale[v] == 0:
+                    continue
+                share = float(support[v])
+                cell = tuple(sorted(cell, key=lambda condition: condition.feature))
+                key = (round(share, 12), tuple(replace(c, missing=False) for c in cell))
+                one = found.setdefault(key, _Found(cell, share, [], []))
+                one.cell = tuple(
+                    replace(a, missing=a.missing and b.missing)
+                    for a, b in zip(one.cell, cell, strict=True)
+                )
+                one.contributions.append(sign * float(contribution[v]))
+                one.nodes.append(f"{prefix}kpp_t{tree}_n{v - forest.tree_offsets[tree]}")
+    return list(found.values())
+
+
+def _wording(model: Any, parts: list[Part], row: Any) -> Wording:
+    forests = [part.block.forest for part in parts]
+    read = np.array([prepare_rows(forest, row)[0] for forest in forests], dtype=np.float64)
+    # An unknown category is missing, for the forests that know the column by its categories.
+    known: FloatArray = np.where(np.isnan(read).any(axis=0), np.nan, read[0])
+    return Wording(forests, names_of(model), known)
+
+
+def _probability(model: Any, row: Any, index: int, sign: float) -> float | None:
+    if not hasattr(model, "predict_proba"):
+        return None
+    probabilities = model.predict_proba(row)[0]
+    if len(probabilities) == 2:
+        return float(probabilities[1 if sign > 0 else 0])
+    return float(probabilities[index])

@@ -1,0 +1,57 @@
+"""Forests that compare in different precisions, as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kpp.forest.arrays import Forest
+from kpp.forest.layout import NUMERICAL
+
+
+def join_forests(forests: Sequence[Forest]) -> Forest:
+    """Put the trees of several forests into one, in order; in float64 where they differ."""
+    if len(forests) == 1:
+        return forests[0]
+    if len({forest.dtype for forest in forests}) > 1:
+        forests = [as_float64(forest) for forest in forests]
+    joined = Forest.concatenate(forests)
+    return replace(joined, allows_infinity=all(forest.allows_infinity for forest in forests))
+
+
+def as_float64(forest: Forest) -> Forest:
+    r"""Return a forest that compares in float64 and decides like the given one.
+
+    Rounding to float32 is monotone: the x with :math:`\mathrm{round}(x) \le t` are those up to
+    the largest of them. With a the largest float32 at or below t and b the next one, that is
+    the midpoint of a and b where the tie goes to a, otherwise the float64 below it.
+
+    Examples
+    --------
+    >>> from kpp.forest.join import as_float64
+    >>> from kpp.forest import Forest, Tree
+    >>> stump = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0] * 3, threshold=[1.0] * 3)
+    >>> single = Forest.from_trees([stump], n_features=1, dtype="float32")
+    >>> x = [[1.0], [1.0 + 2**-24], [1.0 + 2**-23]]
+    >>> bool((as_float64(single).apply(x) == single.apply(x)).all())
+    True
+    """
+    if forest.dtype == np.float64:
+        return forest
+    splits = forest.split_kind == NUMERICAL
+    t = forest.threshold[splits]
+    with np.errstate(over="ignore", invalid="ignore"):
+        below = t.astype(np.float32)
+        below = np.where(below > t, np.nextafter(below, np.float32(-np.inf)), below)
+        above = np.nextafter(below, np.float32(np.inf))
+        low, high = below.astype(np.float64), above.astype(np.float64)
+        limit = low + (high - low) / 2  # exact: a float32 midpoint has one bit more
+        to_below = limit.astype(np.float32) == below
+        limit = np.where(to_below, limit, np.nextafter(limit, -np.inf))
+    # Beyond the last finite float32 there is no next one to round to.
+    limit = np.where(np.isfinite(below) & np.isfinite(above), limit, t)
+    threshold = forest.threshold.copy()
+    threshold[splits] = limit
+    return replace(forest, threshold=threshold, dtype=np.float64)

@@ -1,0 +1,221 @@
+"""The curves against their definitions, and against every combination of leaves."""
+
+import builtins
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from zoo import random_rows
+
+from kpp import KPPClassifier, KPPRegressor
+from kpp.certificates import (
+    RobustnessCurveDisplay,
+    certify,
+    combine_curves,
+    robustness_curve,
+)
+
+X, Y = load_breast_cancer(return_X_y=True)
+DX, DY = load_diabetes(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return KPPClassifier(n_estimators=15, alpha=1e-3, random_state=0).fit(X[::2], Y[::2])
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return KPPRegressor(n_estimators=15, alpha=0.1, random_state=0).fit(DX[::2], DY[::2])
+
+
+def test_robust_accuracy_is_as_defined(classifier):
+    curve = robustness_curve(classifier, X, Y, method="lipschitz")
+    norm = np.linalg.norm(classifier.coef_)
+    margin = np.where(Y == 1, 1, -1) * classifier.decision_function(X)
+    u = np.random.default_rng(0).uniform(0, curve.u_max, 200)
+    expected = (margin[:, None] > norm * np.sqrt(u)).mean(axis=0)
+    assert np.array_equal(curve(u), expected)
+    assert curve.u_max == pytest.approx((np.abs(margin).max() / norm) ** 2)
+    assert curve(0.0) == classifier.score(X, Y)
+    assert curve(curve.u_max) == 0.0  # also in floating point
+    assert curve.values[-1] == 0.0
+    assert curve.radii[[0, -1]].tolist() == [0.0, curve.u_max]
+
+
+def test_leafwise_accuracy_ends_at_the_rows_that_never_flip(make_model):
+    shares = []
+    for seed in range(10):
+        model = make_model(seed)
+        rows = random_rows(seed, 40)
+        labels = np.where(np.arange(40) % 5 == 0, 1 - model.predict(rows), model.predict(rows))
+        curve = robustness_curve(model, rows, labels)
+        certificate = certify(model, rows)
+        right = labels == model.predict(rows)
+        expected = (right & certificate.never_flips).mean()
+        assert curve.never_flips == expected
+        if np.isfinite(curve.u_max):
+            assert curve(curve.u_max) == expected
+            assert curve.u_max == certificate.radius[np.isfinite(certificate.radius)].max()
+        assert curve(np.inf) == 0.0
+        shares.append(expected)
+    assert 0 < np.mean(shares) < 0.8
+
+
+@pytest.mark.parametrize("method", ["leafwise", "lipschitz"])
+def test_u_half_is_exact(classifier, method):
+    iris = load_iris(return_X_y=True)
+    three = KPPClassifier(n_estimators=8, alpha=1e-3, random_state=0).fit(*iris)
+    for model, rows, labels in (
+        (classifier, X, Y),
+        (classifier, X[:6], Y[:6]),
+        (classifier, X[:7], Y[:7]),
+        (three, *iris),
+    ):
+        curve = robustness_curve(model, rows, labels, radii=[0.0, 0.5], method=method)
+        half = curve(0.0) / 2
+        assert curve(curve.u_half) <= half < curve(np.nextafter(curve.u_half, 0))
+
+
+def test_accuracy_of_rows_that_are_all_wrong(classifier):
+    curve = robustness_curve(classifier, X, 1 - classifier.predict(X))
+    assert curve.values.max() == 0.0
+    assert curve.u_half == 0.0
+
+
+def test_robust_squared_error_is_as_defined(regressor):
+    curve = robustness_curve(regressor, DX, DY, method="lipschitz")
+    e = DY - regressor.predict(DX)
+    norm = np.linalg.norm(regressor.coef_)
+    u = curve.radii
+    mse, mae = np.square(e).mean(), np.abs(e).mean()
+    assert curve.values == pytest.approx(mse + 2 * mae * norm * np.sqrt(u) + norm**2 * u)
+    assert curve.u_max == pytest.approx((np.abs(DY).max() / norm) ** 2)
+    assert curve(curve.u_half) == pytest.approx(2 * mse, rel=1e-12)
+    assert np.isnan(curve.never_flips)
+
+
+def test_leafwise_squared_error_is_below(regressor):
+    ours = robustness_curve(regressor, DX, DY)
+    paper = robustness_curve(regressor, DX, DY, method="lipschitz")
+    assert ours(0.0) == paper(0.0) == pytest.approx(np.square(DY - regressor.predict(DX)).mean())
+    assert (ours.values <= paper.values).all()
+    assert (np.diff(ours.values) >= 0).all()
+    assert ours.u_half > 2 * paper.u_half
+    assert ours(ours.u_half) == pytest.approx(2 * ours(0.0), rel=1e-12)
+    assert ours(ours.u_half * (1 - 1e-9)) < 2 * ours(0.0)
+
+
+@pytest.mark.parametrize("task", ["regression", "targets"])
+def test_squared_error_covers_every_combination_of_leaves(
+    make_model, leaves_of, combinations_of, task
+):
+    for seed in range(8):
+        model = make_model(seed, task=task)
+        rows = random_rows(seed, 8)
+        rng = np.random.default_rng(seed)
+        prediction = model.predict(rows).reshape(8, -1)
+        target = prediction + rng.normal(size=prediction.shape)
+        y = target[:, 0] if task == "regression" else target
+        curve = robustness_curve(model, rows, y)
+        paper = robustness_curve(model, rows, y, method="lipschitz")
+        tables = leaves_of(model)
+        for u in (1e-9, 0.01, 0.1, 0.4, 1.0, 5.0):
+            worst = []
+            for i, leaves in enumerate(model.apply(rows)):
+                total, combined = combinations_of(tables, leaves)
+                new = combined.T[total <= u] + np.atleast_1d(model.intercept_)
+                worst.append(np.square(target[i] - new).max(axis=0).mean())
+            assert np.mean(worst) <= curve(u) <= paper(u) * (1 + 1e-12)
+        # Beyond every distance it is the worst combination, not more.
+        assert curve(1e6) == pytest.approx(np.mean(worst), rel=1e-6)
+
+
+def test_without_coefficients(make_model, make_linear):
+    rows = random_rows(0, 10)
+    model = make_model(0, task="regression")
+    make_linear(model, 0 * model.coef_, [0.5])
+    for method in ("leafwise", "lipschitz"):
+        curve = robustness_curve(model, rows, np.ones(10), method=method)
+        assert curve.u_max == curve.u_half == np.inf
+        assert curve([0.0, 1.0, 1e9]).tolist() == [0.25] * 3
+    model = make_model(0)
+    make_linear(model, 0 * model.coef_, [0.5])
+    for method in ("leafwise", "lipschitz"):
+        curve = robustness_curve(model, rows, [1] * 5 + [0] * 5, method=method)
+        assert curve.u_max == curve.u_half == np.inf
+        assert curve([0.0, 1.0]).tolist() == [0.5, 0.5]
+        assert curve.never_flips == 0.5
+
+
+def test_perfect_predictions_double_at_once(regressor):
+    curve = robustness_curve(regressor, DX, regressor.predict(DX))
+    assert curve.u_half == 0.0
+
+
+def test_bands():
+    curves = [
+        robustness_curve(
+            KPPRegressor(n_estimators=5, alpha=1.0, random_state=seed).fit(DX, DY), DX, DY
+        )
+        for seed in range(3)
+    ]
+    band = combine_curves(curves)
+    assert band.values.shape == (3, 201)
+    assert band.radii[-1] == max(curve.u_max for curve in curves)
+    assert band.mean == pytest.approx(np.mean([c(band.radii) for c in curves], axis=0))
+    assert band.std == pytest.approx(np.std([c(band.radii) for c in curves], axis=0, ddof=1))
+    assert combine_curves(curves[:1], radii=[0.0, 0.1]).std.tolist() == [0, 0]
+    with pytest.raises(ValueError, match="one metric and one method"):
+        combine_curves([])
+    other = robustness_curve(
+        KPPRegressor(n_estimators=5, alpha=1.0).fit(DX, DY), DX, DY, method="lipschitz"
+    )
+    with pytest.raises(ValueError, match="one metric and one method"):
+        combine_curves([*curves, other])
+
+
+def test_display(classifier, regressor):
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    display = RobustnessCurveDisplay.from_estimator(classifier, X, Y)
+    assert len(display.lines_) == 2
+    assert display.ax_.get_ylabel() == "certified accuracy"
+    curve = robustness_curve(regressor, DX, DY)
+    band = combine_curves([curve, curve])
+    again = RobustnessCurveDisplay([band, curve], labels=["band", "one"]).plot(ax=display.ax_)
+    assert again.figure_ is display.figure_
+    assert again.labels == ["band", "one"]
+    with pytest.raises(ValueError, match="One plot shows one metric"):
+        RobustnessCurveDisplay([curve, *display.curves]).plot()
+    matplotlib.pyplot.close("all")
+
+
+def test_display_names_the_extra(classifier, monkeypatch):
+    real = builtins.__import__
+
+    def without_matplotlib(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    display = RobustnessCurveDisplay([robustness_curve(classifier, X, Y)])
+    monkeypatch.setattr(builtins, "__import__", without_matplotlib)
+    with pytest.raises(ImportError, match=r"kpp\[plot\]"):
+        display.plot()
+
+
+def test_bad_input(classifier, regressor):
+    with pytest.raises(ValueError, match="method must be one of"):
+        robustness_curve(classifier, X, Y, method="raw")
+    with pytest.raises(ValueError, match="does not know: \\[7\\]"):
+        robustness_curve(classifier, X, np.full(len(X), 7))
+    with pytest.raises(ValueError, match=r"one label per row, shape \(569,\); got \(3,\)"):
+        robustness_curve(classifier, X, Y[:3])
+    with pytest.raises(ValueError, match=r"shape of the predictions, \(442,\); got \(3,\)"):
+        robustness_curve(regressor, DX, DY[:3])
+    with pytest.raises(ValueError, match="must not be negative"):
+        robustness_curve(classifier, X, Y, radii=[-1.0])
+    with pytest.raises(ValueError, match="must not be negative"):
+        robustness_curve(classifier, X, Y)(np.nan)
+    assert repr(robustness_curve(classifier, X, Y)).startswith("RobustnessCurve(accuracy")

@@ -1,0 +1,358 @@
+"""Raw-input radii: no point of a box changes the answer, and counterexamples do."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from zoo import random_rows
+
+from kpp import KPPClassifier, KPPRegressor
+from kpp.certificates import certify_raw
+from kpp.certificates._box_loops import descend
+from kpp.export import collapse
+from kpp.forest.join import as_float64
+
+X, Y = load_breast_cancer(return_X_y=True)
+X = X / X.std(axis=0)
+DX, DY = load_diabetes(return_X_y=True)
+
+
+def answers_differ(model, x, others, epsilon):
+    old, new = model.predict(x[None]), model.predict(others)
+    if epsilon is None:
+        return new != old
+    change = np.abs(new - old).reshape(len(others), -1)
+    return (change >= epsilon).any(axis=1)
+
+
+def points_in_box(rng, forest, x, low, high, n_points):
+    """Random points, corners, and one-ulp neighbours of thresholds, all inside."""
+    low, high = np.maximum(low, -1e30), np.minimum(high, 1e30)
+    fixed = np.isnan(x)
+    low, high = np.where(fixed, 0.0, low), np.where(fixed, 0.0, high)
+    shape = (n_points, len(x))
+    points = [
+        np.clip(x + (high - low) * (rng.random(shape) - 0.5), low, high),
+        np.where(rng.random(shape) < 0.5, low, high),
+        np.where(rng.random(shape) < 0.8, np.where(fixed, 0.0, x), high),
+        np.where(rng.random(shape) < 0.8, np.where(fixed, 0.0, x), low),
+    ]
+    beside = np.where(rng.random(shape) < 0.5, low, high)
+    splits = np.flatnonzero(forest.split_kind == 1)
+    for point in beside:
+        for v in rng.choice(splits, 6):
+            j, t = forest.feature[v], forest.threshold[v]
+            near = [t, np.nextafter(t, -np.inf), np.nextafter(t, np.inf), np.float32(t)]
+            point[j] = rng.choice(near)
+    points.append(np.clip(beside, low, high))
+    points = np.vstack(points)
+    points[:, fixed] = np.nan
+    return points
+
+
+def assert_sound(model, rows, certificate, epsilon=None, n_points=60, seed=0):
+    rng = np.random.default_rng(seed)
+    forest = as_float64(collapse(model).forest)
+    assert (certificate.radius >= 0).all()
+    assert (certificate.radius < certificate.upper_radius).sum() + np.isinf(
+        certificate.radius
+    ).sum() == len(rows)
+    for i, x in enumerate(rows):
+        moves = certificate.scale > 0
+        reach = np.where(moves, certificate.radius[i], 0.0) * np.where(moves, certificate.scale, 1)
+        for low, high in (
+            (x - reach, x + reach),
+            (certificate.lower[i], certificate.upper[i]),
+        ):
+            points = points_in_box(rng, forest, x, low, high, n_points)
+            assert not answers_differ(model, x, points, epsilon).any()
+        if np.isfinite(certificate.radius[i]):
+            inside = ~np.isnan(x)
+            assert (certificate.lower[i] <= x - reach)[inside].all()
+            assert (certificate.upper[i] >= x + reach)[inside].all()
+        if certificate.found[i]:
+            point = certificate.counterexample[i]
+            assert answers_differ(model, x, point[None], epsilon).all()
+            moved = (point != x) & ~np.isnan(x)
+            distance = (np.abs(point - x)[moved] / certificate.scale[moved]).max()
+            assert distance <= certificate.upper_radius[i] <= distance * (1 + 1e-12) + 1e-300
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    forest = RandomForestClassifier(10, max_leaf_nodes=12, random_state=0)
+    return KPPClassifier(forest, alpha=1e-3, random_state=0).fit(X, Y)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    task=st.sampled_from(["binary", "multiclass", "regression", "targets"]),
+    effort=st.sampled_from([0, 50, 20_000]),
+    blocks=st.integers(1, 2),
+)
+def test_no_point_of_a_box_changes_the_answer(make_model, seed, task, effort, blocks):
+    model = make_model(seed, task=task, n_trees=6, most_splits=10, blocks=blocks)
+    epsilon = {"regression": 0.8, "targets": [0.8, 1.5]}.get(task)
+    rng = np.random.default_rng(seed)
+    rows = random_rows(seed, 4)
+    rows[0, 0] = np.nan
+    scale = rng.choice([0.0, 0.3, 1.0, 5.0], 3)
+    certificate = certify_raw(model, rows, scale=scale, epsilon=epsilon, effort=effort)
+    assert_sound(model, rows, certificate, epsilon, seed=seed)
+
+
+@pytest.mark.parametrize("forest", ["random-forest", "extra-trees", "boosted"])
+def test_real_forests(forest):
+    # 8,000 points a forest, single and double precision.
+    model = KPPClassifier(forest, n_estimators=12, alpha=1e-3, random_state=0).fit(X, Y)
+    certificate = certify_raw(model, X[:16])
+    assert_sound(model, X[:16], certificate, n_points=100)
+    assert certificate.found.all()
+    assert certificate.finished.all()
+
+
+def test_other_tasks():
+    iris, kinds = load_iris(return_X_y=True)
+    model = KPPClassifier(n_estimators=10, alpha=1e-3, random_state=0).fit(iris, kinds)
+    assert_sound(model, iris[::10], certify_raw(model, iris[::10]))
+    model = KPPRegressor([("a", "random-forest"), ("b", "boosted")], n_estimators=6, alpha=1.0)
+    model.fit(DX, DY)
+    certificate = certify_raw(model, DX[:8], scale=DX.std(axis=0), epsilon=50.0, effort=5000)
+    assert_sound(model, DX[:8], certificate, 50.0)
+
+
+def test_values_on_the_threshold(make_model):
+    # A row exactly on a threshold, or one step from it, has next to no room there.
+    for seed in range(20):
+        model = make_model(seed, n_trees=4, most_splits=8)
+        forest = model.forest_
+        rows = random_rows(seed, 6)
+        splits = np.flatnonzero(forest.split_kind == 1)
+        rng = np.random.default_rng(seed)
+        for row, v in zip(rows, rng.choice(splits, 6), strict=True):
+            t = forest.threshold[v]
+            row[forest.feature[v]] = rng.choice([t, np.nextafter(t, 9), np.nextafter(t, -9)])
+        assert_sound(model, rows, certify_raw(model, rows), seed=seed)
+
+
+def brute_force_radius(model, forest, x, scale):
+    """The nearest change, by trying every combination of sides of every threshold."""
+    sides = []
+    for j in range(len(x)):
+        t = np.unique(forest.threshold[(forest.feature == j)])
+        nearest = np.clip(x[j], np.r_[-np.inf, np.nextafter(t, np.inf)], np.r_[t, np.inf])
+        sides.append(np.unique(nearest))
+    points = np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, len(x))
+    differ = model.predict(points) != model.predict(x[None])
+    if not differ.any():
+        return np.inf
+    return (np.abs(points[differ] - x) / scale).max(axis=1).min()
+
+
+def test_exact_where_all_trees_are_treated_jointly(make_model):
+    scale = np.array([1.0, 0.5, 2.0])
+    for seed in range(15):
+        model = make_model(seed, n_trees=4, most_splits=6)
+        rows = random_rows(seed, 6)
+        certificate = certify_raw(model, rows, scale=scale)
+        alone = certify_raw(model, rows, scale=scale, effort=0)
+        assert (alone.radius <= certificate.radius).all()
+        assert not alone.found.any()
+        for i, x in enumerate(rows):
+            exact = brute_force_radius(model, model.forest_, x, scale)
+            assert certificate.radius[i] <= exact
+            assert certificate.upper_radius[i] >= exact
+            if exact > 1e-9:
+                assert certificate.radius[i] == pytest.approx(exact, rel=1e-9, abs=1e-12)
+
+
+def test_descent_finds_the_least_step_of_a_line(make_model):
+    # With one column the first sweep is the answer.
+    for seed in range(15):
+        model = make_model(seed, n_trees=6, most_splits=9, n_features=1)
+        rows = random_rows(seed, 6, 1)
+        forest = model.forest_
+        cells = np.unique(forest.threshold[~forest.is_leaf])
+        cells = np.r_[cells, np.nextafter(cells, np.inf)]
+        values = collapse(model).node_values[0]
+        tables = (forest.tree_offsets, forest.left, forest.feature, forest.threshold)
+        tables += (forest.missing_left, forest.category_offsets, forest.category_bits)
+        for x in rows:
+            low, high = x - 0.7, x + 0.7
+            point, total = x.copy(), np.empty(1)
+            columns = np.zeros(1, dtype=np.int64)
+            descend(*tables, values, x, low, high, columns, -np.inf, 3, point, total)
+            inside = np.r_[cells[(cells >= low) & (cells <= high)], low, high, x]
+            expected = values[forest.apply(inside[:, None])].sum(axis=1).min()
+            assert total[0] == pytest.approx(expected, abs=1e-12)
+            assert low <= point <= high
+            at_point = values[forest.apply(point[:, None])].sum()
+            assert at_point == pytest.approx(expected, abs=1e-12)
+
+
+def test_never_above_the_exact_radius_of_veritas(classifier):
+    veritas = pytest.importorskip("veritas")
+    # veritas compares in float64: it gets the thresholds at which the model's rounding turns.
+    collapsed = collapse(classifier)
+    forest = replace(as_float64(collapsed.forest), dtype=np.float32)
+    trees = veritas.get_addtree(replace(collapsed, forest=forest).to_sklearn(), silent=True)
+    rows = X[:25]
+    certificate = certify_raw(classifier, rows)
+    for i, score in enumerate(classifier.decision_function(rows)):
+        sides = (trees, None) if score > 0 else (None, trees)
+        search = veritas.VeritasRobustnessSearch(
+            rows[i].astype(veritas.FloatT), 16.0, *sides, num_steps=60, max_time=20, silent=True
+        )
+        _, lower, upper = search.search()
+        assert certificate.radius[i] <= upper * (1 + 1e-9)
+        assert certificate.upper_radius[i] >= lower * (1 - 1e-9)
+        assert certificate.radius[i] >= 0.99 * lower
+
+
+def test_columns_that_do_not_matter_have_infinite_sides(classifier):
+    unused = sorted(set(range(30)) - set(collapse(classifier).forest.feature.tolist()))
+    assert unused
+    certificate = certify_raw(classifier, X[:5])
+    assert np.isneginf(certificate.lower[:, unused]).all()
+    assert np.isposinf(certificate.upper[:, unused]).all()
+    # With nothing else to move the answer stays for ever.
+    scale = np.zeros(30)
+    scale[unused] = 1.0
+    assert np.isinf(certify_raw(classifier, X[:5], scale=scale).radius).all()
+    # A column that may be anything, beside others that move.
+    scale = np.ones(30)
+    scale[unused] = np.inf
+    assert certify_raw(classifier, X[:5], scale=scale).radius == pytest.approx(certificate.radius)
+
+
+def test_scales_are_units(classifier):
+    raw = certify_raw(classifier, X[:5])
+    assert raw.scale.tolist() == [1.0] * 30
+    tenth = certify_raw(classifier, X[:5], scale=np.full(30, 0.1))
+    assert tenth.radius == pytest.approx(10 * raw.radius)
+    spread = certify_raw(classifier, X[:5], scale="std")
+    assert spread.scale == pytest.approx(X.std(axis=0))
+
+
+def test_missing_values_stay_missing():
+    rows = X.copy()
+    rows[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    model = KPPClassifier("random-forest", n_estimators=10, alpha=1e-3, random_state=0)
+    model.fit(rows, Y)
+    certificate = certify_raw(model, rows[:10])
+    assert_sound(model, rows[:10], certificate)
+    missing = np.isnan(rows[:10])
+    assert np.isnan(certificate.lower[missing]).all()
+    found = certificate.counterexample[certificate.found]
+    assert np.array_equal(np.isnan(found), missing[certificate.found])
+
+
+def test_categories_stay_unless_freed():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    kind = rng.integers(0, 4, 400)
+    x = rng.normal(size=400)
+    frame = pandas.DataFrame({"x": x, "kind": pandas.Categorical(np.array(list("abcd"))[kind])})
+    y = np.array([2.0, -2.0, 0.3, 0.0])[kind] + x > 0
+    model = KPPClassifier("boosted", n_estimators=20, alpha=1e-3, random_state=0).fit(frame, y)
+    rows = frame.iloc[:12]
+    certificate = certify_raw(model, rows)
+    assert certificate.found.any()
+    assert certificate.scale.tolist() == [1.0, 0.0]
+    for i in range(12):
+        wiggle = pandas.concat([rows.iloc[[i]]] * 50, ignore_index=True)
+        reach = min(certificate.radius[i], 50.0)
+        wiggle["x"] = rows["x"].iloc[i] + reach * np.linspace(-1, 1, 50)
+        assert (model.predict(wiggle) == model.predict(rows.iloc[[i]])).all()
+        if certificate.found[i]:
+            assert certificate.counterexample[i, 1] == rows["kind"].iloc[i]
+            changed = rows.iloc[[i]].assign(x=float(certificate.counterexample[i, 0]))
+            assert model.predict(changed) != model.predict(rows.iloc[[i]])
+    freed = certify_raw(model, rows, free_categories=[1])
+    assert (freed.radius <= certificate.radius).all()
+    assert (freed.radius < certificate.radius).any()
+    for i in range(12):
+        every = pandas.concat([rows.iloc[[i]]] * 4, ignore_index=True)
+        every["kind"] = pandas.Categorical(list("abcd"))
+        if freed.radius[i] > 0:
+            assert (model.predict(every) == model.predict(rows.iloc[[i]])).all()
+    with pytest.raises(ValueError, match=r"names categorical columns, \[1\]; got 0"):
+        certify_raw(model, rows, free_categories=[0])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames(library):
+    frames = pytest.importorskip(library)
+    names = [f"x{j}" for j in range(10)]
+    frame = frames.DataFrame(dict(zip(names, DX.T, strict=True)))
+    model = KPPRegressor(n_estimators=5, alpha=0.5, random_state=0).fit(frame, DY)
+    certificate = certify_raw(model, frame[:5], epsilon=30.0)
+    assert certificate.found.all()
+    changed = frames.DataFrame(dict(zip(names, certificate.counterexample.T, strict=True)))
+    assert (np.abs(model.predict(changed) - model.predict(frame[:5])) >= 30.0).all()
+
+
+def test_time_is_kept_and_what_is_unfinished_is_sound():
+    model = KPPClassifier(n_estimators=60, alpha=1e-4, random_state=0).fit(X, Y)
+    certify_raw(model, X[:1], effort=10)
+    rows = X[:60]
+    started = time.monotonic()
+    certificate = certify_raw(model, rows, time_budget=0.3)
+    assert time.monotonic() - started < 3
+    assert not certificate.finished.all()
+    assert_sound(model, rows, certificate, n_points=10)
+    nothing = certify_raw(model, rows, time_budget=0.0)
+    assert not nothing.finished.any()
+    assert_sound(model, rows, nothing, n_points=10)
+
+
+def test_progress_and_threads(classifier):
+    seen = []
+    alone = certify_raw(classifier, X[:9], progress=lambda *done: seen.append(done))
+    assert seen == [(i, 9) for i in range(1, 10)]
+    classifier.n_jobs = 2
+    try:
+        together = certify_raw(classifier, X[:9])
+    finally:
+        classifier.n_jobs = None
+    assert np.array_equal(alone.radius, together.radius)
+    assert np.array_equal(alone.counterexample, together.counterexample, equal_nan=True)
+    assert repr(alone).startswith("RawCertificate(n_rows=9")
+
+
+def test_constant_models_never_change(make_model, make_linear):
+    model = make_model(0)
+    make_linear(model, 0 * model.coef_, [0.5])
+    certificate = certify_raw(model, random_rows(0, 5))
+    assert np.isinf(certificate.radius).all()
+    assert not certificate.found.any()
+    assert np.isneginf(certificate.lower).all()
+
+
+def test_bad_input(classifier):
+    with pytest.raises(NotFittedError):
+        certify_raw(KPPClassifier(), X)
+    with pytest.raises(ValueError, match="X has 29 features"):
+        certify_raw(classifier, X[:, 1:])
+    with pytest.raises(ValueError, match=r"one entry per column, shape \(30,\); got \(2,\)"):
+        certify_raw(classifier, X, scale=[1.0, 2.0])
+    with pytest.raises(ValueError, match="scale must not be negative"):
+        certify_raw(classifier, X, scale=-np.ones(30))
+    with pytest.raises(ValueError, match="scale must be None, 'std' or one number"):
+        certify_raw(classifier, X, scale="range")
+    with pytest.raises(ValueError, match="time_budget is a number of seconds"):
+        certify_raw(classifier, X, time_budget=-1.0)
+    with pytest.raises(ValueError, match="effort must be"):
+        certify_raw(classifier, X, effort=-1)
+    with pytest.raises(ValueError, match="Leave it out"):
+        certify_raw(classifier, X, epsilon=1.0)
+    model = KPPRegressor(n_estimators=2, alpha=1.0).fit(DX, DY)
+    with pytest.raises(ValueError, match="A regressor needs epsilon"):
+        certify_raw(model, DX)
