@@ -179,3 +179,16 @@ def test_the_spread_of_the_columns(diabetes):
     frame["kind"] = pd.Categorical(np.where(y > 100, "x", "y"))
     spread = small(KPPRegressor, forest="boosted").fit(frame, y).feature_spread_
     np.testing.assert_allclose(spread, [*expected[:2], 0.0], rtol=1e-12)
+
+
+def test_columns_with_missing_values(diabetes):
+    X, y = diabetes
+    X = X[:, :3].copy()
+    X[5, 1] = np.nan
+    for table in (X, pd.DataFrame(X, columns=list("abc")), pl.DataFrame(X, schema=list("abc"))):
+        model = small(KPPRegressor).fit(table, y)
+        assert model.missing_columns_.tolist() == [False, True, False]
+    kinds = pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(np.where(y > 100, "x", "y"))})
+    kinds.loc[3, "b"] = None
+    model = small(KPPRegressor, forest="boosted").fit(kinds, y)
+    assert model.missing_columns_.tolist() == [False, True]

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
 
 from kpp._checks import check_choice
-from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray
 from kpp.forest.arrays import Forest
 from kpp.forest.grow import (
     TAKES_FRAMES,
@@ -124,6 +124,23 @@ def column_spread(X: Any) -> FloatArray:
         finite = values[np.isfinite(values)].astype(np.float64)
         spread[j] = finite.std() if len(finite) else 0.0
     return spread
+
+
+def columns_with_missing(X: Any) -> BoolArray:
+    """Which columns have a missing value in some row."""
+    columns = [X[name] for name in X.columns] if hasattr(X, "columns") else np.asarray(X).T
+    return np.array([_any_missing(column) for column in columns], dtype=bool)
+
+
+def _any_missing(column: Any) -> bool:
+    if hasattr(column, "isna"):  # pandas
+        return bool(column.isna().any())
+    if hasattr(column, "null_count") and column.null_count():  # polars
+        return True
+    values = np.asarray(column)
+    if values.dtype == object:
+        return any(value is None or value != value for value in values.tolist())
+    return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 def seeds_for(random_state: Any, n_forests: int) -> list[Any]:

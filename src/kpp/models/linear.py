@@ -23,6 +23,7 @@ from kpp.models.building import (
     check_new_rows,
     check_rows,
     column_spread,
+    columns_with_missing,
     forest_specs,
     leaf_ids_of,
     named_blocks,
@@ -164,6 +165,7 @@ class KPPLinearModel(BaseEstimator, ABC):
         X = check_rows(self, specs, X)
         n_rows = len(X)
         self.feature_spread_ = column_spread(X)
+        self.missing_columns_ = columns_with_missing(X)
         labels, target = self._encode(y, n_rows)
         weight = self._weights(check_sample_weight(sample_weight, n_rows), labels)
         # Forests are told of weights only where there are some: not all of them take any.

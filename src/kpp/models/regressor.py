@@ -114,6 +114,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         Weights of the rows of the linear layer, class weights included; None where all are 1.
     feature_spread_ : array of shape (n_features,)
         Standard deviation of each column of the training rows; 0 where it holds no numbers.
+    missing_columns_ : bool array of shape (n_features,)
+        Columns with a missing value in some training row.
     n_iter_ : int
         Products with the Gram in the final fit.
     feature_importances_ : array of shape (n_features,)
