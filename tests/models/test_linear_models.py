@@ -18,6 +18,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, train_test_split
+from sklearn.utils.class_weight import compute_class_weight
 
 from kpp import Forest, KPPClassifier, KPPRegressor
 from kpp.geometry import BlockMap
@@ -461,6 +462,19 @@ def test_class_weights_are_sample_weights(cancer):
     np.testing.assert_array_equal(weighted.coef_, same.coef_)
     balanced = small(KPPClassifier, class_weight="balanced").fit(X, y)
     assert balanced.score(X, y) > 0.9
+
+
+def test_balanced_weights_of_the_honest_regime_count_the_partition_fold(cancer):
+    X, y = cancer
+    model = small(KPPClassifier, regime="honest", class_weight="balanced", alpha=0.1).fit(X, y)
+    part, rows = model.partition_rows_, model.fit_rows_
+    weight = compute_class_weight("balanced", classes=np.array([0, 1]), y=y[part])
+    np.testing.assert_allclose(model.sample_weight_, weight[y[rows]], rtol=1e-12)
+    # Other labels of the fit fold grow the same forest.
+    other = y.copy()
+    other[rows] = np.random.default_rng(0).permutation(y[rows] < 0.5)
+    again = small(KPPClassifier, regime="honest", class_weight="balanced", alpha=0.1).fit(X, other)
+    assert np.array_equal(again.forest_.threshold, model.forest_.threshold, equal_nan=True)
 
 
 def test_a_class_absent_from_a_fold():

@@ -79,7 +79,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     linear_terms : bool, default=False
         Reserved.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes, multiplied into the sample weights.
+        Weights of the classes, multiplied into the sample weights. In the honest regime
+        "balanced" counts the partition fold.
     fit_intercept : bool, default=True
         Whether an unpenalised intercept is fitted. False is the class that the bounds speak of.
     tol : float, default=1e-8
@@ -210,8 +211,18 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             )
         return labels, codes
 
-    def _weights(self, sample_weight: FloatArray, labels: AnyArray) -> FloatArray:
-        if self.class_weight is not None:
+    def _weights(
+        self, sample_weight: FloatArray, labels: AnyArray, partition: AnyArray | None
+    ) -> FloatArray:
+        if self.class_weight == "balanced" and self.regime == "honest":
+            # Nothing that the forest sees may come from labels of the fit fold. A class that the
+            # partition fold lacks counts as one that it holds once.
+            known = labels[partition]
+            count = dict(zip(*np.unique(known, return_counts=True), strict=True))
+            scale = len(known) / len(count)
+            balanced = {c: scale / count.get(c, 1) for c in np.unique(labels).tolist()}
+            sample_weight = sample_weight * compute_sample_weight(balanced, labels)
+        elif self.class_weight is not None:
             sample_weight = sample_weight * compute_sample_weight(self.class_weight, labels)
         weighted = np.unique(labels[sample_weight > 0])
         if len(weighted) < 2:

@@ -167,10 +167,10 @@ class KPPLinearModel(BaseEstimator, ABC):
         self.feature_spread_ = column_spread(X)
         self.missing_columns_ = columns_with_missing(X)
         labels, target = self._encode(y, n_rows)
-        weight = self._weights(check_sample_weight(sample_weight, n_rows), labels)
+        partition, rows = self._split(n_rows)
+        weight = self._weights(check_sample_weight(sample_weight, n_rows), labels, partition)
         # Forests are told of weights only where there are some: not all of them take any.
         given = None if (weight == 1).all() else weight
-        partition, rows = self._split(n_rows)
         progress = Progress(self.verbose)
         self.regime_ = self.regime
         self.partition_rows_, self.fit_rows_ = partition, rows
@@ -341,7 +341,10 @@ class KPPLinearModel(BaseEstimator, ABC):
     def _is_auto(self) -> bool:
         return isinstance(self.alpha, str) and self.alpha == "auto"
 
-    def _weights(self, sample_weight: FloatArray, labels: AnyArray) -> FloatArray:
+    def _weights(
+        self, sample_weight: FloatArray, labels: AnyArray, partition: AnyArray | None
+    ) -> FloatArray:
+        """The given weights, times those of the classes."""
         return sample_weight
 
     def _check_parameters(self) -> None:
