@@ -1,5 +1,13 @@
 """Kernel of Partition Paths: a tree ensemble as an explicit, isometric embedding."""
 
+from kpp.certificates import (
+    Certificate,
+    RawCertificate,
+    RobustnessCurve,
+    certify,
+    certify_raw,
+    robustness_curve,
+)
 from kpp.explanations import (
     Attribution,
     explain,
@@ -17,11 +25,16 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "Attribution",
+    "Certificate",
     "CollapsedForest",
     "Forest",
     "KPPClassifier",
     "KPPEmbedding",
     "KPPRegressor",
+    "RawCertificate",
+    "RobustnessCurve",
+    "certify",
+    "certify_raw",
     "collapse",
     "explain",
     "explain_distance",
@@ -31,4 +44,5 @@ __all__ = [
     "kernel",
     "leave_one_out",
     "path_distance",
+    "robustness_curve",
 ]

@@ -1,10 +1,11 @@
 """Small models with arbitrary coefficients, and certificates found by looking at every leaf."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from zoo import random_forest, random_node_weight, random_rows
+from zoo import random_forest, random_node_weight, random_rows, random_tree
 
 from kpp import KPPClassifier, KPPRegressor
 from kpp.forest import Forest
@@ -18,14 +19,31 @@ def set_linear(model, coefficients, intercept):
 
 
 def small_model(
-    seed, *, task="binary", n_trees=3, most_splits=5, n_features=3, normalize="forest", blocks=1
+    seed,
+    *,
+    task="binary",
+    n_trees=3,
+    most_splits=5,
+    n_features=3,
+    normalize="forest",
+    blocks=1,
+    kinds=None,
 ):
-    """A model on random trees with random weights and random coefficients."""
+    """A model on random trees with random weights and random coefficients.
+
+    With `kinds`, column 0 holds these categories, and values may be infinite.
+    """
     rng = np.random.default_rng(seed)
     forests = [
-        random_forest(seed + 17 * b, n_trees, n_features, most_splits) for b in range(blocks)
+        random_forest(seed + 17 * b, n_trees, n_features, most_splits)
+        if kinds is None
+        else forest_with_categories(seed + 17 * b, n_trees, n_features, most_splits, kinds)
+        for b in range(blocks)
     ]
     X = random_rows(seed, 30, n_features)
+    if kinds is not None:
+        X = X.astype(object)
+        X[:, 0] = rng.choice(kinds, 30)
     n_scores = {"binary": 1, "multiclass": 3, "regression": 1, "targets": 2}[task]
     settings = {"regime": "fixed", "alpha": 1.0, "normalize": normalize}
     if blocks == 1:
@@ -43,6 +61,23 @@ def small_model(
     n_nodes = np.atleast_2d(model.coef_).shape[1]
     w = rng.normal(size=(n_scores, n_nodes)) * np.exp(rng.normal(size=(n_scores, n_nodes)))
     return set_linear(model, w, rng.normal(size=n_scores) * 0.3)
+
+
+def forest_with_categories(seed, n_trees, n_features, most_splits, kinds):
+    """Random trees that send random sets of categories of column 0 to the left."""
+    rng = np.random.default_rng(seed)
+    trees = []
+    for _ in range(n_trees):
+        tree = random_tree(rng, most_splits, n_features)
+        left_of = {
+            v: np.flatnonzero(rng.random(len(kinds)) < 0.5)
+            for v, child in enumerate(tree.left)
+            if child >= 0 and tree.feature[v] == 0
+        }
+        trees.append(replace(tree, left_categories=left_of))
+    return Forest.from_trees(
+        trees, n_features=n_features, categories={0: np.array(kinds)}, allows_infinity=True
+    )
 
 
 def obvious_tables(model):

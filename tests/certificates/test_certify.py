@@ -15,8 +15,10 @@ import kpp.certificates
 from kpp import KPPClassifier, KPPEmbedding, KPPRegressor, path_distance
 from kpp.certificates import (
     certify,
+    certify_raw,
     lipschitz_bound,
     lipschitz_constant,
+    robustness_curve,
     stable_change,
     stable_radius,
 )
@@ -165,6 +167,40 @@ def test_margins_near_rounding_error(make_model, make_linear, seed):
                 assert certificate.radius[0] < 1e-12
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_classes_that_differ_by_rounding_only(make_model, make_linear, seed):
+    # The same w in two classes: their scores tie at some rows, where the first class wins.
+    model = make_model(seed, task="multiclass", n_trees=4, most_splits=8)
+    X = random_rows(seed, 12)
+    others = np.vstack([X, beside_thresholds(model.forest_, X, 60, seed)])
+    w, b = model.coef_.copy(), model.intercept_.copy()
+    w[2] = w[0]
+    for first, last in ((b[0], np.nextafter(b[0], 9)), (0.0, 1e-17), (b[0], b[0])):
+        make_linear(model, w, [first, b[1], last])
+        assert_nothing_changes_inside(model, X, others, None)
+        rounding = np.isin(model.predict(X), [0, 2])
+        assert (certify(model, X).radius[rounding] == 0).all()
+    # By more than rounding, it does not matter by how much: the other class decides.
+    radii = []
+    for behind in (0.1, 50.0):
+        make_linear(model, w, [b[0] - behind, b[1], b[0]])
+        assert_nothing_changes_inside(model, X, others, None)
+        radii.append(certify(model, X).radius)
+    assert radii[0] == pytest.approx(radii[1], rel=1e-9, abs=1e-11)
+
+
+def test_scores_that_are_exactly_the_intercepts(make_model, make_linear):
+    # Weight on nodes without mass, and a tie: nothing is added, so nothing is rounded.
+    for task, b in (("binary", [0.0]), ("multiclass", [0.3, 0.3, 0.1])):
+        model = make_model(0, task=task)
+        w = np.where(model.map_.scale == 0, 1.0, 0.0) * np.ones((len(b), 1))
+        assert w.any()
+        make_linear(model, w, b)
+        certificate = certify(model, random_rows(0, 5))
+        assert certificate.never_flips.all()
+        assert np.isinf(certificate.lipschitz).all()
+
+
 @pytest.mark.parametrize("scale", [1e-250, 1e-150, 1e-8, 1e8, 1e150])
 def test_any_scale_of_scores(make_model, make_linear, scale):
     for seed in SEEDS:
@@ -227,6 +263,15 @@ def test_multiclass_takes_the_minimum_over_every_other_class():
             radius = ((g[i, c] - g[i, k]) / np.linalg.norm(w[c] - w[k])) ** 2
             expected[i] = min(expected[i], radius)
     assert certify(model, X).lipschitz == pytest.approx(expected, rel=1e-10)
+
+
+def test_nothing_to_cross_within_rounding(make_model, make_linear):
+    model = make_model(0)
+    X = random_rows(0, 5)
+    make_linear(model, model.coef_, model.intercept_ - model.decision_function(X)[0])
+    certificate = certify(model, X)
+    assert certificate.radius[0] == 0
+    assert certificate.splits_to_cross(0) == []
 
 
 def test_splits_to_cross(make_model):
@@ -329,6 +374,18 @@ def test_bad_input():
         certify(model, np.full((1, 10), np.inf), epsilon=1.0)
     with pytest.raises(ValueError, match="0 sample"):
         certify(model, X[:0], epsilon=1.0)
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=[f"x{j}" for j in range(10)])
+    for fitted, choice in (
+        (KPPRegressor(n_estimators=3, alpha=1.0).fit(frame, y), {"epsilon": 1.0}),
+        (KPPClassifier(n_estimators=3, alpha=1.0).fit(frame, y > 100), {}),
+    ):
+        for function in (certify, certify_raw):
+            with pytest.raises(ValueError, match=r"0 sample\(s\) \(shape=\(0, 10\)\)"):
+                function(fitted, frame[:0], **choice)
+        for method in ("leafwise", "lipschitz"):
+            with pytest.raises(ValueError, match=r"0 sample\(s\) \(shape=\(0, 10\)\)"):
+                robustness_curve(fitted, frame[:0], y[:0], method=method)
     assert repr(certify(model, X, epsilon=1.0)).startswith("Certificate(method='leafwise', n_rows")
 
 

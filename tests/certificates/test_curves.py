@@ -1,19 +1,23 @@
 """The curves against their definitions, and against every combination of leaves."""
 
-import builtins
+import sys
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from zoo import random_rows
 
-from kpp import KPPClassifier, KPPRegressor
+from kpp import Forest, KPPClassifier, KPPRegressor, path_distance
 from kpp.certificates import (
     RobustnessCurveDisplay,
     certify,
     combine_curves,
+    lipschitz_constant,
     robustness_curve,
 )
+from kpp.certificates.deviations import RATIO, deviations
+from kpp.certificates.tables import Tables
+from kpp.forest import Tree
 
 X, Y = load_breast_cancer(return_X_y=True)
 DX, DY = load_diabetes(return_X_y=True)
@@ -57,7 +61,7 @@ def test_leafwise_accuracy_ends_at_the_rows_that_never_flip(make_model):
         if np.isfinite(curve.u_max):
             assert curve(curve.u_max) == expected
             assert curve.u_max == certificate.radius[np.isfinite(certificate.radius)].max()
-        assert curve(np.inf) == 0.0
+        assert curve(np.inf) == curve(1e300) == expected
         shares.append(expected)
     assert 0 < np.mean(shares) < 0.8
 
@@ -131,6 +135,22 @@ def test_squared_error_covers_every_combination_of_leaves(
         assert curve(1e6) == pytest.approx(np.mean(worst), rel=1e-6)
 
 
+def test_the_rise_is_within_a_grid_step_of_the_best():
+    # One stump: within u of the distance the output rises by at most its share of the jump.
+    stump = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0] * 3, threshold=[0.0] * 3)
+    forest = Forest.from_trees([stump], n_features=1)
+    model = KPPRegressor(forest, regime="fixed", alpha=1e-3, node_weight="uniform")
+    model.fit([[-1.0], [1.0]] * 10, [0.0, 1.0] * 10)
+    row, beyond = np.array([[-1.0]]), np.array([[1.0]])
+    jump = model.predict(beyond)[0] - model.predict(row)[0]
+    distance = path_distance(model, row, beyond)[0, 0]
+    rise = deviations(Tables.from_model(model), row, lipschitz_constant(model))[0].rise
+    share = np.linspace(0.02, 0.98, 200)
+    over = [rise(u)[0] / (s * jump) for u, s in zip(share * distance, share, strict=True)]
+    assert min(over) >= 1
+    assert 1.1 < max(over) <= RATIO * (1 + 1e-9)
+
+
 def test_without_coefficients(make_model, make_linear):
     rows = random_rows(0, 10)
     model = make_model(0, task="regression")
@@ -192,16 +212,9 @@ def test_display(classifier, regressor):
 
 
 def test_display_names_the_extra(classifier, monkeypatch):
-    real = builtins.__import__
-
-    def without_matplotlib(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
     display = RobustnessCurveDisplay([robustness_curve(classifier, X, Y)])
-    monkeypatch.setattr(builtins, "__import__", without_matplotlib)
-    with pytest.raises(ImportError, match=r"kpp\[plot\]"):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"RobustnessCurveDisplay.plot needs .*kpp\[plot\]"):
         display.plot()
 
 
@@ -218,4 +231,13 @@ def test_bad_input(classifier, regressor):
         robustness_curve(classifier, X, Y, radii=[-1.0])
     with pytest.raises(ValueError, match="must not be negative"):
         robustness_curve(classifier, X, Y)(np.nan)
+    for radii, shape in (([[0.0, 0.1]], r"\(1, 2\)"), ([], r"\(0,\)")):
+        with pytest.raises(ValueError, match=rf"shape \(n_radii,\); got shape {shape}"):
+            robustness_curve(classifier, X, Y, radii=radii)
+        with pytest.raises(ValueError, match=rf"shape \(n_radii,\); got shape {shape}"):
+            combine_curves([robustness_curve(classifier, X, Y)], radii=radii)
+    assert robustness_curve(classifier, X, Y, radii=0.1).radii.tolist() == [0.1]
+    mixed = np.array([0, "a", None] + [1] * (len(X) - 3), dtype=object)
+    with pytest.raises(ValueError, match=r"does not know: \['a', None\]"):
+        robustness_curve(classifier, X, mixed)
     assert repr(robustness_curve(classifier, X, Y)).startswith("RobustnessCurve(accuracy")

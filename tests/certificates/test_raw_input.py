@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from zoo import random_rows
 
-from kpp import KPPClassifier, KPPRegressor
-from kpp.certificates import certify_raw
+from kpp import Forest, KPPClassifier, KPPRegressor, path_distance
+from kpp.certificates import certify, certify_raw
 from kpp.certificates._box_loops import descend
 from kpp.export import collapse
+from kpp.forest import Tree
 from kpp.forest.join import as_float64
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -33,30 +34,32 @@ def answers_differ(model, x, others, epsilon):
 
 def points_in_box(rng, forest, x, low, high, n_points):
     """Random points, corners, and one-ulp neighbours of thresholds, all inside."""
-    low, high = np.maximum(low, -1e30), np.minimum(high, 1e30)
-    fixed = np.isnan(x)
-    low, high = np.where(fixed, 0.0, low), np.where(fixed, 0.0, high)
-    shape = (n_points, len(x))
-    points = [
-        np.clip(x + (high - low) * (rng.random(shape) - 0.5), low, high),
-        np.where(rng.random(shape) < 0.5, low, high),
-        np.where(rng.random(shape) < 0.8, np.where(fixed, 0.0, x), high),
-        np.where(rng.random(shape) < 0.8, np.where(fixed, 0.0, x), low),
-    ]
-    beside = np.where(rng.random(shape) < 0.5, low, high)
-    splits = np.flatnonzero(forest.split_kind == 1)
-    for point in beside:
-        for v in rng.choice(splits, 6):
-            j, t = forest.feature[v], forest.threshold[v]
-            near = [t, np.nextafter(t, -np.inf), np.nextafter(t, np.inf), np.float32(t)]
-            point[j] = rng.choice(near)
-    points.append(np.clip(beside, low, high))
-    points = np.vstack(points)
-    points[:, fixed] = np.nan
+    points = np.tile(x, (5 * n_points, 1))
+    style = np.repeat(range(5), n_points)
+    most = np.inf if forest.allows_infinity else 1e30
+    for j in np.flatnonzero(~np.isnan(x)):
+        a, b = np.clip([low[j], high[j]], -most, most)
+        t = forest.threshold[(forest.feature == j) & (forest.split_kind == 1)]
+        near = np.r_[t, np.nextafter(t, np.inf), np.nextafter(t, -np.inf), np.float32(t), a, b]
+        near = near[(near >= a) & (near <= b)]
+        inner = np.clip([a, b], -1e30, 1e30)
+        corner = rng.choice([a, b], len(points))
+        by_chance = rng.random(len(points)) < 0.2
+        points[:, j] = np.choose(
+            style,
+            [
+                np.clip(x[j] + rng.uniform(-0.5, 0.5, len(points)) * np.diff(inner), a, b),
+                corner,
+                np.where(by_chance, b, x[j]),
+                np.where(by_chance, a, x[j]),
+                np.where(by_chance, corner, rng.choice(near, len(points))),
+            ],
+        )
     return points
 
 
 def assert_sound(model, rows, certificate, epsilon=None, n_points=60, seed=0):
+    """No point of the boxes changes the answer; counterexamples do, at the distance given."""
     rng = np.random.default_rng(seed)
     forest = as_float64(collapse(model).forest)
     assert (certificate.radius >= 0).all()
@@ -64,24 +67,34 @@ def assert_sound(model, rows, certificate, epsilon=None, n_points=60, seed=0):
         certificate.radius
     ).sum() == len(rows)
     for i, x in enumerate(rows):
-        moves = certificate.scale > 0
-        reach = np.where(moves, certificate.radius[i], 0.0) * np.where(moves, certificate.scale, 1)
-        for low, high in (
-            (x - reach, x + reach),
-            (certificate.lower[i], certificate.upper[i]),
-        ):
-            points = points_in_box(rng, forest, x, low, high, n_points)
+        low, high = reach(x, certificate.scale, certificate.radius[i])
+        for box in ((low, high), (certificate.lower[i], certificate.upper[i])):
+            points = points_in_box(rng, forest, x, *box, n_points)
             assert not answers_differ(model, x, points, epsilon).any()
-        if np.isfinite(certificate.radius[i]):
-            inside = ~np.isnan(x)
-            assert (certificate.lower[i] <= x - reach)[inside].all()
-            assert (certificate.upper[i] >= x + reach)[inside].all()
+        known = ~np.isnan(x)
+        assert (certificate.lower[i] <= low)[known].all()
+        assert (certificate.upper[i] >= high)[known].all()
         if certificate.found[i]:
             point = certificate.counterexample[i]
             assert answers_differ(model, x, point[None], epsilon).all()
-            moved = (point != x) & ~np.isnan(x)
-            distance = (np.abs(point - x)[moved] / certificate.scale[moved]).max()
+            distance = distance_to(x, point, certificate.scale)
             assert distance <= certificate.upper_radius[i] <= distance * (1 + 1e-12) + 1e-300
+
+
+def reach(x, scale, radius):
+    """The box that a radius stands for. An infinite value stays, unless all may be anything."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        step = np.where((scale > 0) & (radius > 0), radius * scale, 0.0)
+        low, high = x - step, x + step
+    stays = np.isinf(x) & np.isfinite(scale) & np.isfinite(radius)
+    anything = np.isinf(step) & ~stays & (np.isinf(scale) | np.isinf(radius))
+    low, high = np.where(anything, -np.inf, low), np.where(anything, np.inf, high)
+    return np.where(stays, x, low), np.where(stays, x, high)
+
+
+def distance_to(x, point, scale):
+    moved = (point != x) & ~np.isnan(x) & np.isfinite(scale)
+    return (np.abs(point[moved] - x[moved]) / scale[moved]).max(initial=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +119,151 @@ def test_no_point_of_a_box_changes_the_answer(make_model, seed, task, effort, bl
     scale = rng.choice([0.0, 0.3, 1.0, 5.0], 3)
     certificate = certify_raw(model, rows, scale=scale, epsilon=epsilon, effort=effort)
     assert_sound(model, rows, certificate, epsilon, seed=seed)
+
+
+KINDS = {"numbers": [10.0, 20.0, 30.0, 40.0], "strings": list("abcd")}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    task=st.sampled_from(["binary", "multiclass", "regression"]),
+    kinds=st.sampled_from(sorted(KINDS)),
+    free=st.booleans(),
+    blocks=st.integers(1, 2),
+)
+def test_categories_and_infinite_values(make_model, seed, task, kinds, free, blocks):
+    known = KINDS[kinds]
+    model = make_model(seed, task=task, n_trees=5, most_splits=8, blocks=blocks, kinds=known)
+    epsilon = 0.8 if task == "regression" else None
+    rng = np.random.default_rng(seed)
+    unknown = [77.0 if kinds == "numbers" else "z"]
+    values = random_rows(seed, 6)
+    values[rng.random(values.shape) < 0.2] = np.inf
+    values[rng.random(values.shape) < 0.2] = -np.inf
+    values[rng.random(values.shape) < 0.1] = np.nan
+    rows = values.astype(object)
+    rows[:, 0] = rng.choice(known + unknown, 6)
+    given_rows = rows.astype(float) if kinds == "numbers" else rows
+    scale = np.r_[1.0, rng.choice([0.3, 1.0, np.inf], 2)]
+    certificate = certify_raw(
+        model, given_rows, scale=scale, epsilon=epsilon, free_categories=[0] if free else ()
+    )
+    assert certificate.scale[0] == 0.0
+    forest = as_float64(collapse(model).forest)
+    codes = np.array([known.index(kind) if kind in known else np.nan for kind in rows[:, 0]])
+    if not free:
+        assert np.array_equal(certificate.lower[:, 0], codes, equal_nan=True)
+        assert np.array_equal(certificate.upper[:, 0], codes, equal_nan=True)
+    for i, row in enumerate(given_rows):
+        x = np.r_[np.nan, row[1:].astype(float)]  # points_in_box leaves what is missing alone
+        radius = certificate.radius[i]
+        is_freed = free and radius > 0
+        if is_freed:
+            assert np.isneginf(certificate.lower[i, 0])
+            assert np.isposinf(certificate.upper[i, 0])
+        low, high = reach(x, certificate.scale, radius)
+        assert (certificate.lower[i] <= low)[~np.isnan(x)].all()
+        assert (certificate.upper[i] >= high)[~np.isnan(x)].all()
+        for box in ((low, high), (certificate.lower[i], certificate.upper[i])):
+            points = points_in_box(rng, forest, x, *box, 20).astype(object)
+            points[:, 0] = rng.choice(known + unknown, len(points)) if is_freed else row[0]
+            assert not answers_differ(model, row, points, epsilon).any()
+        if certificate.found[i]:
+            point = certificate.counterexample[i]
+            assert point[0] == row[0] or np.isnan(codes[i])
+            changed = np.r_[np.array([row[0]], dtype=object), point[1:]]
+            assert answers_differ(model, row, changed[None], epsilon).all()
+            distance = distance_to(x, np.r_[np.nan, point[1:].astype(float)], certificate.scale)
+            assert distance <= certificate.upper_radius[i] <= distance * (1 + 1e-12) + 1e-300
+        # Such a small forest is searched to the end: no counterexample is lost.
+        lasts = radius >= np.finfo(float).max
+        assert certificate.found[i] != lasts or free
+
+
+def test_infinite_values():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 2))
+    model = KPPClassifier("boosted", n_estimators=10, alpha=1e-3, random_state=0)
+    model.fit(rows, rows[:, 0] > 0)
+    ends = np.array([[np.inf, 0.0], [-np.inf, 0.0]])
+    assert model.predict(ends).tolist() == [True, False]
+    # No finite radius moves an infinite value; an infinite one would.
+    certificate = certify_raw(model, ends)
+    assert (certificate.radius == np.finfo(float).max).all()
+    assert not certificate.found.any()
+    assert 0 < certificate.lower[0, 0] < 10
+    assert -10 < certificate.upper[1, 0] < 0
+    assert certificate.upper[0, 0] == np.inf
+    assert certificate.lower[1, 0] == -np.inf
+    # Where the column may be anything, the other class is at distance 0.
+    certificate = certify_raw(model, np.vstack([ends, [[1.0, 0.0]]]), scale=[np.inf, 1.0])
+    assert (certificate.radius == 0).all()
+    assert certificate.found.all()
+    assert certificate.upper_radius.max() < 1e-300
+    assert not np.isnan(certificate.lower).any()
+    # Where the answer does not depend on it, it lasts for ever.
+    assert np.isinf(certify_raw(model, ends, scale=[0.0, 1.0]).radius).all()
+    # Differences that no float holds.
+    assert_sound(model, np.array([[1.7e308, -1.7e308]]), certify_raw(model, [[1.7e308, -1.7e308]]))
+
+
+@pytest.mark.parametrize("kind", ["array", "pandas", "pandas nullable", "polars"])
+def test_categories_that_are_numbers(kind):
+    rng = np.random.default_rng(0)
+    code, x = rng.choice([10, 20, 30, 40], 400), rng.normal(size=400)
+    y = np.select([code == 10, code == 20, code == 30], [2.0, -2.0, 0.3], 0.0) + x > 0
+    columns = {"code": code, "x": x}
+    if kind == "array":
+        rows = np.column_stack(list(columns.values()))
+    else:
+        frames = pytest.importorskip(kind.split()[0])
+        rows = frames.DataFrame(columns)
+        if "nullable" in kind:
+            rows = rows.convert_dtypes()
+    categorical = [0] if kind == "array" else ["code"]
+    forest = HistGradientBoostingClassifier(max_iter=15, categorical_features=categorical)
+    model = KPPClassifier(forest, alpha=1e-3, random_state=0).fit(rows, y)
+    certificate = certify_raw(model, rows[:30])
+    assert np.array_equal(certificate.found, np.isfinite(certificate.radius))
+    assert certificate.found.sum() > 10
+    found = certificate.found
+    assert (certificate.counterexample[found, 0] == code[:30][found]).all()
+
+
+def test_a_column_that_blocks_read_in_two_ways():
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.choice([10.0, 20.0, 30.0], 200), rng.normal(size=200)])
+    y = (rows[:, 0] == 20) ^ (rows[:, 1] > 0)
+    boosted = HistGradientBoostingClassifier(max_iter=5, categorical_features=[0])
+    plain = RandomForestClassifier(5, random_state=0)
+    model = KPPClassifier([("a", plain), ("b", boosted)], alpha=1e-3, random_state=0).fit(rows, y)
+    for function in (lambda: collapse(model), lambda: certify_raw(model, rows[:3])):
+        with pytest.raises(TypeError, match="Column 0 is categorical in one block"):
+            function()
+    # The forest's own metric does not mind.
+    inside = path_distance(model, rows) < certify(model, rows).radius[:, None]
+    same = model.predict(rows)[:, None] == model.predict(rows)
+    assert same[inside].all()
+
+
+def test_a_forest_of_codes_without_names():
+    # Categorical splits, and the codes themselves in X: they do not move like numbers.
+    stump = Tree(
+        left=[1, -1, -1],
+        right=[2, -1, -1],
+        feature=[0] * 3,
+        threshold=[np.nan] * 3,
+        left_categories={0: [0, 2]},
+    )
+    forest = Forest.from_trees([stump], n_features=2)
+    codes = np.column_stack([np.arange(8) % 4, np.zeros(8)])
+    model = KPPClassifier(forest, regime="fixed", alpha=1e-3, node_weight="uniform")
+    model.fit(codes, codes[:, 0] % 2)
+    certificate = certify_raw(model, codes)
+    assert certificate.scale.tolist() == [0.0, 1.0]
+    assert certificate.lower[:, 0].tolist() == certificate.upper[:, 0].tolist()
+    assert (certify_raw(model, codes, free_categories=[0]).radius == 0).all()
 
 
 @pytest.mark.parametrize("forest", ["random-forest", "extra-trees", "boosted"])
@@ -329,11 +487,12 @@ def test_progress_and_threads(classifier):
 
 def test_constant_models_never_change(make_model, make_linear):
     model = make_model(0)
-    make_linear(model, 0 * model.coef_, [0.5])
-    certificate = certify_raw(model, random_rows(0, 5))
-    assert np.isinf(certificate.radius).all()
-    assert not certificate.found.any()
-    assert np.isneginf(certificate.lower).all()
+    for b in (0.5, 0.0):
+        make_linear(model, 0 * model.coef_, [b])
+        certificate = certify_raw(model, random_rows(0, 5))
+        assert np.isinf(certificate.radius).all()
+        assert not certificate.found.any()
+        assert np.isneginf(certificate.lower).all()
 
 
 def test_bad_input(classifier):
@@ -347,10 +506,14 @@ def test_bad_input(classifier):
         certify_raw(classifier, X, scale=-np.ones(30))
     with pytest.raises(ValueError, match="scale must be None, 'std' or one number"):
         certify_raw(classifier, X, scale="range")
-    with pytest.raises(ValueError, match="time_budget is a number of seconds"):
-        certify_raw(classifier, X, time_budget=-1.0)
-    with pytest.raises(ValueError, match="effort must be"):
-        certify_raw(classifier, X, effort=-1)
+    for time_budget in (-1.0, np.nan, "1"):
+        with pytest.raises(ValueError, match="time_budget is a number of seconds"):
+            certify_raw(classifier, X, time_budget=time_budget)
+    with pytest.raises(ValueError, match=r"names categorical columns, \[\]; got 'a'"):
+        certify_raw(classifier, X, free_categories="age")
+    for effort in (-1, 0.5, True):
+        with pytest.raises(ValueError, match="effort must be"):
+            certify_raw(classifier, X, effort=effort)
     with pytest.raises(ValueError, match="Leave it out"):
         certify_raw(classifier, X, epsilon=1.0)
     model = KPPRegressor(n_estimators=2, alpha=1.0).fit(DX, DY)

@@ -195,6 +195,9 @@ def test_for_output():
     np.testing.assert_allclose(one.summary().mean_abs, whole.summary().mean_abs[:, 2])
     with pytest.raises(ValueError, match=r"one of \[0, 1, 2\]; got 'setosa'"):
         whole.for_output("setosa")
+    for output in (True, [1], np.array([1, 2])):
+        with pytest.raises(ValueError, match=r"one of \[0, 1, 2\]; got"):
+            whole.for_output(output)
 
 
 @pytest.mark.parametrize("centered", [False, True])
@@ -261,6 +264,17 @@ def test_bad_input():
         explain(model, X, level="shapley", centered=True)
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         explain(model, sparse.csr_matrix(X))
+
+
+@pytest.mark.parametrize("level", ["variable", "node"])
+def test_no_rows(level):
+    for kind in ("regression", "categories", "multiclass"):
+        model, X = fitted(kind)
+        name = type(model).__name__
+        with pytest.raises(
+            ValueError, match=rf"0 sample\(s\) .*minimum of 1 is required by {name}"
+        ):
+            explain(model, X[:0], level=level)
 
 
 def test_unknown_names():

@@ -243,12 +243,15 @@ def test_leave_one_out_in_other_settings(kind):
 
 
 def test_leave_one_out_bad_input(monkeypatch):
-    model, _ = fitted("regression")
+    model, X = fitted("regression")
     y = MODELS["regression"][2]
     with pytest.raises(ValueError, match="not those that the model was fitted on"):
         leave_one_out(model, y[::-1])
     with pytest.raises(ValueError, match="not those that the model was fitted on"):
         leave_one_out(model, y, sample_weight=np.arange(len(y)))
+    tiny = KPPRegressor(alpha=1e-13, n_estimators=3, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"^alpha=1e-13 is too small beside the kernel"):
+        leave_one_out(tiny, y[::-1])
     with pytest.raises(ValueError, match=r"150 rows and 1 column\(s\); got 149 rows"):
         leave_one_out(model, y[1:])
     with pytest.raises(TypeError, match="KPPClassifier has none"):

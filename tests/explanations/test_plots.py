@@ -7,6 +7,7 @@ import pytest
 from explanations.fitted_models import fitted
 
 from kpp.explanations import (
+    Attribution,
     AttributionBarDisplay,
     BeeswarmDisplay,
     DependenceDisplay,
@@ -17,7 +18,8 @@ from kpp.explanations import (
     explain_distance,
     explain_rules,
 )
-from kpp.explanations._drawing import largest, number, shorten, spread_out, wrap
+from kpp.explanations._drawing import largest, number, shorten, shown_value, spread_out, wrap
+from kpp.explanations.attribution import numbers_and_names
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -117,6 +119,41 @@ def test_dependence(feature):
         assert ticks == ["blue", "green", "grey", "red"]
 
 
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        (["1", "2", "10", None], ["1", "10", "2"]),
+        (["b", 3, "a", np.nan], ["3", "a", "b"]),
+    ],
+)
+def test_dependence_draws_each_category_at_its_name(values, names):
+    column = np.array(values * 5, dtype=object)
+    attribution = Attribution(
+        values=np.arange(20.0)[:, None],
+        baseline=0.0,
+        scores=np.arange(20.0),
+        feature_names=("k",),
+        data=column[:, None],
+    )
+    display = DependenceDisplay(attribution, 0).plot()
+    display.figure_.canvas.draw()
+    ticks = [label.get_text() for label in display.ax_.get_xticklabels()]
+    assert ticks == names
+    place = display.ax_.collections[-1].get_offsets()[:, 0]
+    for value in values[:3]:
+        assert (np.round(place[column == value]) == names.index(str(value))).all()
+    assert (place[3::4] > place[np.arange(20) % 4 < 3].max()).all()
+
+
+def test_dependence_of_nullable_numbers():
+    pd = pytest.importorskip("pandas")
+    column = np.asarray(pd.array([1.5, None, 3.0], dtype="Float64"))
+    numbers, names = numbers_and_names(column)
+    np.testing.assert_array_equal(numbers, [1.5, np.nan, 3.0])
+    assert names is None
+    assert shown_value(column[1]) is None
+
+
 def test_rules():
     model, X = fitted("regression")
     display = RuleDisplay.from_estimator(model, X[2], top=4)
@@ -158,11 +195,50 @@ def test_draws_where_it_is_told():
     assert display.ax_ is not given
 
 
+@pytest.mark.parametrize("centered", [False, True])
+def test_the_first_of_two_classes(centered):
+    model, X = fitted("binary")
+    first, second = (
+        BeeswarmDisplay.from_estimator(model, X, output=c, centered=centered).attribution
+        for c in (0, 1)
+    )
+    np.testing.assert_array_equal(first.values, -second.values)
+    assert first.baseline == -second.baseline
+    assert first.outputs == (0,)
+    waterfall = WaterfallDisplay.from_estimator(model, X[4], output=0, centered=centered)
+    np.testing.assert_array_equal(waterfall.values, first.values[4])
+    bars_of = [
+        AttributionBarDisplay.from_estimator(model, X, output=c, centered=centered).summary
+        for c in (0, 1, None)
+    ]
+    for summary in bars_of:
+        np.testing.assert_array_equal(summary.mean_abs, bars_of[1].mean_abs)
+        np.testing.assert_allclose(summary.by_tree.sum(axis=0), summary.mean_abs, rtol=1e-9)
+    np.testing.assert_array_equal(bars_of[0].mean, -bars_of[1].mean)
+
+
+def test_nodes_are_not_drawn():
+    model, X = fitted("regression")
+    for display, rows in (
+        (AttributionBarDisplay, (X,)),
+        (BeeswarmDisplay, (X,)),
+        (DependenceDisplay, (X, 0)),
+        (WaterfallDisplay, (X[0],)),
+    ):
+        with pytest.raises(ValueError, match="Displays are of variables"):
+            display.from_estimator(model, *rows, level="node")
+        with pytest.raises(ValueError, match="level must be one of"):
+            display.from_estimator(model, *rows, level="leaf")
+
+
 def test_bad_input():
     model, X = fitted("multiclass")
     for display in (AttributionBarDisplay, BeeswarmDisplay):
         with pytest.raises(ValueError, match=r"choose one of \[0, 1, 2\] by output="):
             display.from_estimator(model, X)
+    for output in ("x", True, [1], np.array([0, 1])):
+        with pytest.raises(ValueError, match="one of the classes"):
+            AttributionBarDisplay.from_estimator(model, X, output=output)
     with pytest.raises(ValueError, match="one of the classes"):
         WaterfallDisplay.from_estimator(model, X[0], output="x")
     with pytest.raises(ValueError, match=r"one of the columns, \['x0', .*; got 'petal'"):

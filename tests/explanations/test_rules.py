@@ -1,7 +1,5 @@
 """Rules: what they say, what they add, and that they add up."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +8,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 
-from kpp import KPPRegressor
+from kpp import KPPClassifier, KPPRegressor
 from kpp.explanations import explain, explain_rules
 from kpp.explanations._conditions import Condition, Wording, cells_of_path
 from kpp.forest import Forest, Tree
@@ -31,23 +29,14 @@ def explained(kind, i, **parameters):
     return explain_rules(model, row_of(X, i), output=some_output(kind), **parameters)
 
 
-def fulfils(condition, codes):
-    """Which rows, given as numbers and category codes, fulfil a condition."""
-    value = codes[:, condition.feature]
+def fulfils(condition, X):
+    """Which rows fulfil a condition."""
+    value = pd.DataFrame(X).iloc[:, condition.feature]
     if condition.categories is None:
         inside = (value > condition.low) & (value <= condition.high)
     else:
-        inside = np.isin(value, list(condition.categories))
-    return np.where(np.isnan(value), condition.missing, inside)
-
-
-def as_codes(X):
-    """The mixed frame with its categories numbered as the booster numbers them: by name."""
-    if not isinstance(X, pd.DataFrame):
-        return X.astype(np.float32).astype(np.float64)
-    codes = X["colour"].cat.codes.to_numpy(dtype=float)
-    codes[codes < 0] = np.nan
-    return np.column_stack([codes, X["size"], X["count"]])
+        inside = value.isin(condition.categories)
+    return np.where(value.isna(), condition.missing, inside)
 
 
 @pytest.mark.parametrize("i", [0, 7, 12])
@@ -74,12 +63,11 @@ def test_rules_are_the_nodes_of_the_row(kind, i):
 @pytest.mark.parametrize("kind", MODELS)
 def test_support_and_conditions_describe_the_same_rows(kind):
     model, X = fitted(kind)
-    codes = as_codes(X)
-    fit = codes if model.regime_ != "honest" else codes[model.fit_rows_]
+    fit = X if model.regime_ != "honest" else X[model.fit_rows_]
     for rule in explained(kind, 11, top=40).rules:
         inside = np.all([fulfils(c, fit) for c in rule.conditions], axis=0)
         assert rule.support == pytest.approx(inside.mean(), abs=1e-12)
-        assert all(fulfils(c, codes[11:12])[0] for c in rule.conditions)
+        assert all(fulfils(c, X[11:12])[0] for c in rule.conditions)
 
 
 @pytest.mark.parametrize("top", [0, 1, 5, ALL])
@@ -146,7 +134,7 @@ def hand_made():
     ("row", "expected"),
     [
         (
-            [4.0, 2.0, 0.0],
+            [4.0, 2.0, "a"],
             [
                 "MedInc <= 5",
                 "3.2 < MedInc <= 5",
@@ -155,7 +143,7 @@ def hand_made():
             ],
         ),
         (
-            [np.nan, 2.0, np.nan],
+            [np.nan, 2.0, None],
             [
                 "MedInc <= 5 or missing",
                 "3.2 < MedInc <= 5 or missing",
@@ -165,7 +153,7 @@ def hand_made():
             ],
         ),
         (
-            [4.0, 2.0, 3.0],
+            [4.0, 2.0, "d"],
             [
                 "MedInc <= 5",
                 "3.2 < MedInc <= 5",
@@ -173,15 +161,28 @@ def hand_made():
                 "3.2 < MedInc <= 5 and AveOccup <= 2.4 and colour in {b, d}",
             ],
         ),
-        ([9.0, 0.0, 0.0], ["MedInc > 5"]),
+        (
+            [4.0, 2.0, "unheard of"],
+            [
+                "MedInc <= 5",
+                "3.2 < MedInc <= 5",
+                "3.2 < MedInc <= 5 and AveOccup <= 2.4",
+                "3.2 < MedInc <= 5 and AveOccup <= 2.4 and (colour in {a, c} or other)",
+            ],
+        ),
+        ([9.0, 0.0, "a"], ["MedInc > 5"]),
     ],
 )
 def test_wording(row, expected):
     names, forest = hand_made()
-    wording = Wording([forest], names, np.array(row))
-    given = [list("abcd")[int(code)] if code == code else None for code in row[2:]]
-    leaf = int(forest.apply(pd.DataFrame([[*row[:2], *given]], columns=names))[0, 0])
-    assert [wording.cell(cell) for _, cell in cells_of_path(forest, leaf)] == expected
+    wording = Wording([forest], names, row)
+    leaf = int(forest.apply(pd.DataFrame([row], columns=names))[0, 0])
+    cells = cells_of_path(forest, leaf, wording.categories)
+    assert [wording.cell(cell) for _, cell in cells] == expected
+
+
+def categories(values, missing):
+    return Condition(2, categories=frozenset(values), missing=missing)
 
 
 @pytest.mark.parametrize(
@@ -190,60 +191,133 @@ def test_wording(row, expected):
         (Condition(0, 3.0, 2.0, None, True), "MedInc is missing"),
         (Condition(0, -np.inf, np.inf, None, False), "MedInc is not missing"),
         (Condition(0, -np.inf, np.inf, None, True), "any row"),
-        (Condition(2, categories=frozenset(), missing=True), "colour is missing"),
-        (Condition(2, categories=frozenset({1}), missing=False), "colour = b"),
-        (Condition(2, categories=frozenset({0, 1, 2}), missing=False), "colour != d"),
-        (Condition(2, categories=frozenset(range(4)), missing=False), "colour is not missing"),
+        (categories("", True), "colour is missing"),
+        (categories("b", False), "colour = b"),
+        (categories("abc", False), "colour != d"),
+        (categories("abcd", False), "colour is not missing"),
     ],
 )
 def test_words_for_one_column(condition, expected):
     names, forest = hand_made()
-    assert Wording([forest], names, np.zeros(3)).cell((condition,)) == expected
+    assert Wording([forest], names, [0.0, 0.0, "a"]).cell((condition,)) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (Condition(0, -np.inf, 5.0, None, True), "MedInc <= 5"),
+        (Condition(1, -np.inf, 2.4, None, True), "AveOccup <= 2.4 or missing"),
+        (Condition(1, -np.inf, 2.4, None, False), "AveOccup <= 2.4"),
+        (categories("", True), "colour is missing or other"),
+        (categories("b", False), "colour = b"),
+        (categories("b", True), "colour = b or missing or other"),
+        # What is not d may be unknown, too: this must say so by itself.
+        (categories("abc", True), "colour != d or missing"),
+        (categories("abc", False), "colour in {a, b, c}"),
+        (categories("abcd", False), "colour is neither missing nor other"),
+        (categories("abcd", True), "any row"),
+    ],
+)
+def test_words_for_rows_of_the_fit_that_are_missing_or_of_unknown_categories(condition, expected):
+    names, forest = hand_made()
+    wording = Wording([forest], names, missing=np.array([False, True, True]), other=True)
+    assert wording.cell((condition,)) == expected
 
 
 def test_many_categories_are_cut_short():
     names = ("n",)
     stump = Tree([1, -1, -1], [2, -1, -1], [0] * 3, [np.nan] * 3, left_categories={0: range(20)})
     forest = Forest.from_trees([stump], n_features=1, categories={0: np.arange(60)})
-    text = Wording([forest], names, np.zeros(1)).cell(cells_of_path(forest, 1)[0][1])
+    wording = Wording([forest], names, [0])
+    text = wording.cell(cells_of_path(forest, 1, wording.categories)[0][1])
     assert text == "n in {0, 1, 2, 3, 4, 5, 6, 7, and 12 more}"
 
 
-def stumps(*thresholds):
+def stumps(*thresholds, dtype="float64"):
     trees = [Tree([1, -1, -1], [2, -1, -1], [0] * 3, [t] * 3) for t in thresholds]
-    return Forest.from_trees(trees, n_features=1)
+    return Forest.from_trees(trees, n_features=1, dtype=dtype)
+
+
+def printed(forests, t, value=np.nan, spread=1.0):
+    """How x <= t is printed."""
+    wording = Wording(forests, ("x",), [value], spread=np.array([spread]))
+    return wording.cell((Condition(0, high=float(t), missing=False),))
 
 
 @pytest.mark.parametrize(
     ("thresholds", "value", "expected"),
     [
-        ([0.5123456], 9.0, "0.512"),
-        ([0.5123456], 0.51215, "0.5123"),  # 0.512 would send the value to the other side
-        ([0.5123456, 0.5119999], 9.0, "0.5123"),  # 0.512 would pass for the other threshold
-        ([1234567.0], 0.0, "1230000"),
-        ([1e-9], 1.0, "1e-09"),
-        ([0.1 + 0.2, 0.3], 0.0, "0.30000000000000004"),
-        ([-2.0], 0.0, "-2"),
+        ([0.5], 9.0, "x <= 0.5"),
+        ([0.5123456], 9.0, "x < 0.5124"),  # upwards, by less than 0.001 of the spread
+        ([0.5123456], 0.51237, "x < 0.51235"),  # x < 0.5124 would hold for the value
+        ([0.51234567, 0.5126], 9.0, "x < 0.5123457"),  # at most 0.001 of the gap
+        ([0.5123456, 0.5122], 9.0, "x < 0.5124"),  # the gap below plays no part
+        ([1e-9], 1.0, "x <= 1e-09"),
+        ([0.1 + 0.2, 0.3], 0.0, "x < 0.300000000000001"),
+        ([0.1 + 0.2], 0.0, "x <= 0.3"),
+        ([-2.0], 0.0, "x <= -2"),
+        ([-0.51234567], 9.0, "x < -0.5123"),
+        ([0.0], 9.0, "x <= 0"),
+        ([1e300], 9.0, "x <= 1e+300"),
     ],
 )
 def test_thresholds_have_the_fewest_digits_that_keep_their_meaning(thresholds, value, expected):
-    wording = Wording([stumps(*thresholds)], ("x",), np.array([value]))
-    assert wording.number(0, thresholds[0], value) == expected
+    assert printed([stumps(*thresholds)], thresholds[0], value) == expected
 
 
-def test_printed_rules_hold_for_the_row_and_keep_all_thresholds_apart():
+def test_thresholds_of_large_numbers():
+    assert printed([stumps(1234567.0)], 1234567.0, spread=1e6) == "x < 1235000"
+    assert printed([stumps(1234567.0)], 1234567.0, spread=1e3) == "x <= 1234567"
+    # Nothing is known of the spread: then the size of the number counts.
+    assert printed([stumps(1234567.0)], 1234567.0, spread=0.0) == "x < 1235000"
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "words"),
+    [(13.03, 13.05, "<="), (26.9, 27.0, "<"), (-1, 1, "<="), (0, 1, "<=")],
+)
+def test_decimals_in_single_precision(below, above, words):
+    """Half way between two values as scikit-learn has it; a value in between is on its side."""
+    t = float(np.float32(below)) / 2 + float(np.float32(above)) / 2
+    forest = stumps(t, dtype="float32")
+    middle = round((below + above) / 2, 4)
+    limit = Wording([forest], ("x",)).forests[0].threshold[0]
+    assert printed([forest], limit) == f"x {words} {middle:g}"
+    goes_left = forest.apply([[middle]])[0, 0] == 1
+    assert goes_left == (words == "<=")
+
+
+def test_a_value_that_is_the_threshold_is_on_its_side():
+    t = 0.00996122695505619
+    assert printed([stumps(t)], t) == "x < 0.009962"
+    assert printed([stumps(t, t + 5e-4)], t) == "x < 0.0099613"
+
+
+def test_thresholds_that_single_precision_rounds_apart_are_exact_in_all_of_their_column():
+    step = float(np.spacing(np.float32(0.0123)))
+    t, pair = 0.51234567, [0.012345678, 0.012345678 + 2 * step]
+    exact = Wording([stumps(t, *pair, dtype="float32")], ("x",)).forests[0].threshold
+    shown = printed([stumps(t, *pair, dtype="float32")], exact[0])
+    assert 0 < float(shown.removeprefix("x < ")) - exact[0] < 1e-10
+    assert printed([stumps(t, *pair)], t) == "x < 0.5124"
+
+
+def test_the_same_split_in_two_precisions_is_printed_alike():
+    forests = [stumps(0.5, 0.7, dtype="float32"), stumps(0.5, 0.9)]
+    limit = float(Wording(forests, ("x",)).forests[0].threshold[0])
+    assert limit > 0.5
+    assert printed(forests, limit) == printed(forests, 0.5) == "x <= 0.5"
+    # Unless the explained value is in between.
+    assert printed(forests, limit, np.nextafter(0.5, 1)) != printed(forests, 0.5)
+
+
+def test_printed_thresholds_stay_in_order():
     model, X = fitted("regression")
-    single = X.astype(np.float32).astype(float)
-    forest = model.forest_
-    for i in (0, 5, 30):
-        for rule in explain_rules(model, X[i], top=ALL).rules:
-            for part in rule.text.split(" and "):
-                column = int(re.search(r"x(\d)", part)[1])
-                assert eval(re.sub(r"x\d", repr(float(single[i, column])), part)), rule.text
-    wording = Wording([forest], explain(model, X).feature_names, single[0])
+    wording = Wording([model.forest_], explain(model, X).feature_names, spread=X.std(axis=0))
+    forest = wording.forests[0]
     for column in range(10):
         exact = np.unique(forest.threshold[forest.feature == column])
-        shown = [float(wording.number(column, t, np.nan)) for t in exact]
+        shown = [float(wording.number(column, float(t))[0]) for t in exact]
         assert (np.diff(shown) > 0).all()
 
 
@@ -271,6 +345,19 @@ def test_outputs():
     assert explain_rules(model, X[0]).score == scores.max()
     with pytest.raises(ValueError, match=r"one of the classes, \[0, 1, 2\]; got 'setosa'"):
         explain_rules(model, X[0], output="setosa")
+    for output in (True, [1], np.array([1, 2]), X):
+        with pytest.raises(ValueError, match=r"one of the classes, \[0, 1, 2\]; got"):
+            explain_rules(model, X[0], output=output)
+    assert explain_rules(model, X[0], output=np.int64(1)).output == "score of 1"
+
+
+def test_classes_that_are_true_and_false():
+    X, y = fitted("binary")[1], fitted("binary")[0].predict(fitted("binary")[1]) == 1
+    model = KPPClassifier(alpha=1e-2, n_estimators=3, random_state=0).fit(X, y)
+    assert explain_rules(model, X[0], output=True).output == "score of True"
+    assert explain_rules(model, X[0], output=np.bool_(False)).output == "score of False"
+    with pytest.raises(ValueError, match=r"one of the classes, \[False, True\]; got 1"):
+        explain_rules(model, X[0], output=1)
 
 
 def test_the_first_of_two_classes_has_the_opposite_score():
@@ -283,7 +370,7 @@ def test_the_first_of_two_classes_has_the_opposite_score():
     assert explain_rules(model, X[0]).score == second.score
 
 
-@pytest.mark.parametrize("output", [None, 2, -1, "y"])
+@pytest.mark.parametrize("output", [None, 2, -1, "y", True, 0.5, [0], np.array([0, 1])])
 def test_one_of_several_targets_must_be_chosen(output):
     model, X = fitted("several targets")
     with pytest.raises(ValueError, match="has 2 outputs: choose one by output=0 to output=1"):
@@ -294,6 +381,10 @@ def test_one_target_has_no_other():
     model, X = fitted("regression")
     with pytest.raises(ValueError, match="one output, number 0; got output=1"):
         explain_rules(model, X[0], output=1)
+    for output in (False, [0], np.array([0, 0])):
+        with pytest.raises(ValueError, match="one output, number 0; got output="):
+            explain_rules(model, X[0], output=output)
+    assert explain_rules(model, X[0], output=np.int64(0)).output == "prediction"
 
 
 def test_one_row_in_any_form():

@@ -1,4 +1,4 @@
-"""The collapsed forest against the model, scikit-learn, treeinterpreter and shap."""
+"""The collapsed forest against the model, scikit-learn and the tools that read its forests."""
 
 import pickle
 import warnings
@@ -23,6 +23,7 @@ from zoo import beside_thresholds
 
 import kpp.export
 from kpp import Forest, KPPClassifier, KPPEmbedding, KPPRegressor
+from kpp.certificates import certify, certify_raw
 from kpp.export import collapse
 from kpp.forest.join import as_float64
 
@@ -169,6 +170,17 @@ def test_names_are_kept():
     assert plain.n_features_in_ == 10
 
 
+def test_names_of_the_model_where_its_forest_has_none():
+    frame = load_diabetes(as_frame=True, return_X_y=True)[0]
+    forest = Forest.from_model(RandomForestRegressor(3, random_state=0).fit(X, Y))
+    model = KPPRegressor(forest, regime="fixed", alpha=0.5).fit(frame, Y)
+    collapsed = collapse(model)
+    plain = collapsed.to_sklearn()
+    assert plain.feature_names_in_.tolist() == frame.columns.tolist()
+    assert plain.predict(frame) == pytest.approx(model.predict(frame), rel=1e-12)
+    assert np.array_equal(collapsed.scores(frame)[:, 0], model.predict(frame))
+
+
 def test_saabas_decomposition_is_the_variable_level_attribution(fitted):
     treeinterpreter = pytest.importorskip("treeinterpreter.treeinterpreter")
     model, X = fitted
@@ -225,6 +237,37 @@ def test_shap_adds_up(fitted):
     assert np.abs(total - expected).max() <= 1e-8 * size(collapsed)[0]
 
 
+def single_precision_rows(collapsed, X):
+    """Rows, and values beside thresholds, that float32 holds."""
+    rows = np.vstack([X, beside_thresholds(collapsed.forest, X)])
+    return rows[~(np.abs(rows) > 1e30).any(axis=1)].astype(np.float32)
+
+
+def test_treelite_predicts_the_same(fitted):
+    treelite = pytest.importorskip("treelite")
+    model, X = fitted
+    collapsed = collapse(model)
+    rows = single_precision_rows(collapsed, X)
+    for k, expected in enumerate(scores_of(model, rows).T):
+        read = treelite.sklearn.import_model(collapsed.to_sklearn(k))
+        got = treelite.gtil.predict(read, rows).ravel()
+        assert np.abs(got - expected).max() <= 1e-12 * size(collapsed)[k]
+
+
+def test_onnx_predicts_the_same_in_single_precision(fitted):
+    skl2onnx, onnxruntime = (pytest.importorskip(name) for name in ("skl2onnx", "onnxruntime"))
+    model, X = fitted
+    if np.isnan(X).any():
+        pytest.skip("skl2onnx sends missing values elsewhere, of any RandomForestRegressor")
+    collapsed = collapse(model)
+    rows = single_precision_rows(collapsed, X)
+    for k, expected in enumerate(scores_of(model, rows).T):
+        written = skl2onnx.to_onnx(collapsed.to_sklearn(k), rows[:1]).SerializeToString()
+        session = onnxruntime.InferenceSession(written, providers=["CPUExecutionProvider"])
+        got = session.run(None, {"X": rows})[0].ravel()
+        assert np.abs(got - expected).max() <= 1e-5 * size(collapsed)[k]
+
+
 def test_float64_forests_are_refused_by_name():
     model = KPPRegressor("boosted", **SETTINGS).fit(X, Y)
     collapsed = collapse(model)
@@ -252,6 +295,23 @@ def test_blocks_of_both_precisions_become_one_forest():
     rows = np.vstack([beside_thresholds(f, X, 1000) for _, f in model.forest_])
     assert collapsed.forest.dtype == np.float64
     assert np.array_equal(collapsed.scores(rows)[:, 0], model.predict(rows))
+
+
+def test_blocks_grown_for_other_targets_become_one_forest():
+    labels = Y > 140
+    forests = {
+        "classes": RandomForestClassifier(3, random_state=0).fit(X, labels),
+        "numbers": RandomForestRegressor(3, random_state=0).fit(X, Y),
+        "two targets": RandomForestRegressor(3, random_state=0).fit(X, np.c_[Y, Y]),
+        "words": RandomForestClassifier(3, random_state=0).fit(X, np.where(labels, "a", "b")),
+    }
+    blocks = [(name, FrozenEstimator(forest)) for name, forest in forests.items()]
+    model = KPPRegressor(blocks, regime="fixed", alpha=0.5, node_weight="uniform").fit(X, Y)
+    collapsed = collapse(model)
+    assert np.array_equal(collapsed.scores(X)[:, 0], model.predict(X))
+    assert collapsed.to_sklearn().predict(X) == pytest.approx(model.predict(X), rel=1e-12)
+    assert (certify(model, X[:5], epsilon=9.0).radius > 0).any()
+    assert (certify_raw(model, X[:2], epsilon=9.0, effort=0).radius >= 0).all()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-40, 1e-44, 1e30, 1e37])
@@ -282,7 +342,7 @@ def test_bad_input():
         collapse(KPPEmbedding(n_estimators=3, random_state=0).fit(X, Y))
     with pytest.raises(TypeError, match="got RandomForestRegressor"):
         collapse(RandomForestRegressor(2).fit(X, Y))
-    with pytest.raises(TypeError, match="got .model."):
+    with pytest.raises(TypeError, match=r"got .model."):
         collapse("model")
     collapsed = collapse(KPPRegressor(**SETTINGS).fit(X, Y))
     for score in (1, -1, 0.0, "a"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
@@ -9,6 +10,7 @@ from zoo import random_forest, random_node_weight, random_rows
 
 import kpp.solvers.krylov
 import kpp.solvers.ridge
+from kpp.forest import Forest
 from kpp.geometry import PathMap, path_weights
 from kpp.solvers import RidgeProblem, ridge_path
 
@@ -116,6 +118,18 @@ def test_a_second_call_goes_on_where_the_first_stopped(monkeypatch):
             svd = Ridge(alpha, solver="svd").fit(dense, y, weight)
             fitted = phi @ (phi.T @ path.dual[k]) + path.intercept[k]
             np.testing.assert_allclose(fitted, svd.predict(dense), atol=1e-8)
+
+
+@pytest.mark.parametrize("alpha", [1e-10, 1e-13])
+def test_a_tiny_alpha_interpolates(way, alpha):
+    # Deep trees tell all rows apart: the limit of alpha to 0 goes through every target.
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 4)), 100 + 10 * rng.normal(size=80)
+    forest = Forest.from_model(ExtraTreesRegressor(20, random_state=0).fit(X, y))
+    phi = PathMap(forest, path_weights(forest)).on(X)
+    path = ridge_path(phi, y, [alpha], tol=1e-9)
+    fitted = phi @ (phi.T @ path.dual[0, :, 0]) + path.intercept[0]
+    np.testing.assert_allclose(fitted, y, atol=1e-4)
 
 
 def test_not_converged_is_said(monkeypatch):

@@ -11,13 +11,14 @@ import numpy as np
 from kpp._typing import BoolArray, FloatArray
 from kpp.certificates._box_loops import box_minima, descend, joint_minimum
 from kpp.certificates._loops import leaf_minima
-from kpp.certificates.tables import Problem, gamma
+from kpp.certificates.tables import Problem, gamma, largest_values
 from kpp.forest.arrays import Forest
-from kpp.forest.layout import NUMERICAL
+from kpp.forest.layout import CATEGORICAL, NUMERICAL
 
 PROVED, FOUND, OPEN = 1, -1, 0
 GROUP_SIZES = (2, 4, 8)
 MAX_SWEEPS = 10
+LARGEST = float(np.finfo(np.float64).max)
 
 
 class Splits:
@@ -34,6 +35,7 @@ class Splits:
     def __init__(self, forest: Forest, is_free: BoolArray) -> None:
         self.forest = forest
         self.is_free = is_free
+        self.is_categorical = categorical_columns(forest)
         numerical = forest.split_kind == NUMERICAL
         pairs = np.unique(
             np.column_stack([forest.feature[numerical], forest.threshold[numerical]]), axis=0
@@ -48,30 +50,46 @@ class Splits:
         """Radii just below those at which a side of the box around x meets a threshold, rising.
 
         Just below: what rounding may add to a side is taken off, some units in the last place.
+        The last one is infinite. Before it comes the largest float where an infinite value, which
+        no finite radius moves, is all that is left to move.
         """
         value, unit, t = x[self.feature], scale[self.feature], self.threshold
-        moves = (unit > 0) & np.isfinite(unit) & ~np.isnan(value) & np.isfinite(t)
+        moves = (unit > 0) & np.isfinite(unit) & np.isfinite(value) & np.isfinite(t)
+        stays = (unit > 0) & np.isfinite(unit) & np.isinf(value)
         value, unit, t = value[moves], unit[moves], t[moves]
         ulp = np.spacing(np.maximum(np.abs(value), np.abs(t)))
-        radius = (np.abs(value - t) - 4 * ulp) / unit * (1 - 2.0**-50)
+        with np.errstate(over="ignore"):
+            radius = (np.abs(value - t) - 4 * ulp) / unit * (1 - 2.0**-50)
+        radius = np.append(radius, [LARGEST if stays.any() else 0.0, np.inf])
         return np.unique(radius[radius > 0])
 
     def box(self, x: FloatArray, scale: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
-        """Interval per column that holds every float within the radius, rounded outward."""
-        moves = scale > 0
+        """Interval per column that holds every float within the radius, rounded outward.
+
+        An infinite value has no finite neighbour: it stays, unless the radius or its column's
+        scale is infinite, when a value may be anything. Missing values stay. So do categories,
+        unless their column is free and may be anything.
+        """
         low, high = x.copy(), x.copy()
         if radius > 0:
+            moves = (scale > 0) & ~np.isnan(x)
+            anything = (moves & (np.isinf(scale) | np.isinf(radius))) | self.is_free
+            low[anything], high[anything] = -np.inf, np.inf
+            moves &= ~anything & np.isfinite(x)
             with np.errstate(over="ignore"):
                 step = np.nextafter(radius * scale[moves], np.inf)
                 low[moves] = np.nextafter(x[moves] - step, -np.inf)
                 high[moves] = np.nextafter(x[moves] + step, np.inf)
         return low, high
 
-    def widened(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The largest box that reaches the same children of every split."""
-        low, high = low.copy(), high.copy()
+    def widened(
+        self, x: FloatArray, scale: FloatArray, radius: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The largest box that reaches the same children of every split as that of a radius."""
+        low, high = self.box(x, scale, radius)
         for j, thresholds in enumerate(self.thresholds):
-            if np.isnan(low[j]):
+            # No number beside a category is the same category.
+            if np.isnan(low[j]) or self.is_categorical[j]:
                 continue
             above = np.searchsorted(thresholds, high[j], side="left")
             below = np.searchsorted(thresholds, low[j], side="left")
@@ -122,9 +140,7 @@ class BoxProblem:
             least_below,
             problem.value,
         )
-        size = np.maximum.reduceat(
-            np.where(forest.is_leaf, np.abs(problem.value), 0.0), forest.roots
-        ).sum()
+        size = largest_values(forest, problem.value).sum()
         self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(problem.offset))
         # The sum of leaf values must exceed this for the answer to stay; below the second
         # number it changes for certain.
@@ -279,6 +295,14 @@ class BoxProblem:
             visits,
         )
         return float(best[0]), int(visits[0]), bool(visits[0] > max_visits)
+
+
+def categorical_columns(forest: Forest) -> BoolArray:
+    """Which columns hold categories, shape (n_features,)."""
+    is_categorical = np.zeros(forest.n_features, dtype=bool)
+    is_categorical[list(forest.categories)] = True
+    is_categorical[forest.feature[forest.split_kind == CATEGORICAL]] = True
+    return is_categorical
 
 
 def least_values(forest: Forest, value: FloatArray) -> FloatArray:

@@ -110,8 +110,9 @@ class Certificate:
         Returns
         -------
         crossings : list of Crossing
-            One per tree that takes another leaf, the largest change first; empty where the
-            answer never changes.
+            One per tree that takes another leaf, the largest change first. Empty where the
+            answer never changes, and where nothing needs to be crossed: a margin within its
+            rounding, whose radius is 0.
         """
         n_rows = len(self.radius)
         if not isinstance(row, int | np.integer) or not -n_rows <= row < n_rows:

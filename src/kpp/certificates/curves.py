@@ -14,7 +14,7 @@ from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.certificates.certify import METHODS, certify
 from kpp.certificates.deviations import Deviations, deviations
 from kpp.certificates.lipschitz import check_radii, lipschitz_constant
-from kpp.certificates.tables import Tables
+from kpp.certificates.tables import Tables, check_some_rows
 from kpp.models.reading import check_model
 
 N_RADII = 201
@@ -70,7 +70,7 @@ class RobustnessCurve:
         Parameters
         ----------
         u : float or array-like
-            Radii, not negative.
+            Radii, not negative. At infinity the accuracy is `never_flips`.
 
         Returns
         -------
@@ -127,6 +127,8 @@ def robustness_curve(
 
     .. math::
         \mathrm{RobAcc}(u) = \frac1n \sum_i 1\{m_i > 0,\; r_i > u\}
+
+    A row that never flips has an infinite radius and counts at every u, infinity included.
 
     Regression, with :math:`e_i = y_i - f(x_i)` and :math:`L = \|w\|`:
 
@@ -222,10 +224,10 @@ def combine_curves(curves: Sequence[RobustnessCurve], *, radii: Any = None) -> C
     metric, method = kinds.pop()
     u_max = np.array([curve.u_max for curve in curves])
     finite = u_max[np.isfinite(u_max)]
-    common = _default_radii(finite.max(initial=0.0)) if radii is None else check_radii(radii)
+    common = _radii_of_curve(radii, finite.max(initial=0.0))
     return CurveBand(
-        radii=np.atleast_1d(common),
-        values=np.stack([curve(np.atleast_1d(common)) for curve in curves]),
+        radii=common,
+        values=np.stack([curve(common) for curve in curves]),
         metric=metric,
         method=method,
         u_max=u_max,
@@ -245,8 +247,9 @@ class _Accuracy:
 
     def __call__(self, u: float) -> float:
         # The very radii are compared, not their square roots times the norm: no rounding can
-        # make a row outlast its own radius. At u = 0 every right row counts.
-        counts = self.right & ((self.radius > u) | (u == 0))
+        # make a row outlast its own radius. At u = 0 every right row counts, and one that never
+        # flips counts at any u.
+        counts = self.right & ((self.radius > u) | np.isinf(self.radius) | (u == 0))
         return float(counts.mean())
 
 
@@ -261,7 +264,7 @@ def _accuracy_curve(model: Any, X: Any, y: Any, radii: Any, method: str) -> Robu
     lost = np.sort(certificate.radius[right])
     n_lost = len(lost) - len(lost) // 2
     u_half = float(lost[n_lost - 1]) if n_lost else 0.0
-    u = _default_radii(u_max) if radii is None else np.atleast_1d(check_radii(radii))
+    u = _radii_of_curve(radii, u_max)
     return RobustnessCurve(
         radii=u,
         values=np.array([evaluate(float(r)) for r in u]),
@@ -278,7 +281,7 @@ def _check_labels(model: Any, y: Any, n_rows: int) -> AnyArray:
     labels = np.asarray(y)
     if labels.shape != (n_rows,):
         raise ValueError(f"y must have one label per row, shape ({n_rows},); got {labels.shape}.")
-    unknown = sorted(set(np.unique(labels).tolist()) - set(model.classes_.tolist()))
+    unknown = sorted(set(labels.tolist()) - set(model.classes_.tolist()), key=repr)
     if unknown:
         raise ValueError(
             f"y holds labels that the model does not know: {unknown[:5]}; it knows "
@@ -313,7 +316,7 @@ class _SquaredError:
 
 
 def _error_curve(model: Any, X: Any, y: Any, radii: Any, method: str) -> RobustnessCurve:
-    prediction = np.asarray(model.predict(X))
+    prediction = np.asarray(model.predict(check_some_rows(model, X)))
     target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     if target.ndim == 2 and target.shape[1] == 1 and prediction.ndim == 1:
         target = target[:, 0]
@@ -329,7 +332,7 @@ def _error_curve(model: Any, X: Any, y: Any, radii: Any, method: str) -> Robustn
         np.abs(target).max(axis=0), norm, out=np.full(len(norm), np.inf), where=norm > 0
     )
     u_max = float(np.square(ratio).max())
-    u = _default_radii(u_max) if radii is None else np.atleast_1d(check_radii(radii))
+    u = _radii_of_curve(radii, u_max)
     moves = None
     if method == "leafwise":
         moves = deviations(Tables.from_model(model), X, norm)
@@ -373,7 +376,13 @@ def _doubling(evaluate: _SquaredError, residual: FloatArray, norm: FloatArray) -
     return float(high)
 
 
-def _default_radii(u_max: float) -> FloatArray:
-    # Distances are of order 1: without an end of its own a curve is shown up to there.
-    end = u_max if 0 < u_max < np.inf else 1.0
-    return np.linspace(0.0, end, N_RADII)
+def _radii_of_curve(radii: Any, u_max: float) -> FloatArray:
+    if radii is None:
+        # Distances are of order 1: without an end of its own a curve is shown up to there.
+        return np.linspace(0.0, u_max if 0 < u_max < np.inf else 1.0, N_RADII)
+    u = np.atleast_1d(check_radii(radii))
+    if u.ndim > 1 or len(u) == 0:
+        raise ValueError(
+            f"radii must be a list of at least one radius, shape (n_radii,); got shape {u.shape}."
+        )
+    return u

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._optional import optional
 from kpp.certificates.curves import CurveBand, RobustnessCurve, robustness_curve
 
 LABELS = {"accuracy": "certified accuracy", "squared error": "certified mean squared error"}
@@ -92,12 +93,7 @@ class RobustnessCurveDisplay:
         -------
         self : RobustnessCurveDisplay
         """
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise ImportError(
-                'RobustnessCurveDisplay.plot needs matplotlib: pip install "kpp[plot]".'
-            ) from error
+        plt = optional("matplotlib.pyplot", "RobustnessCurveDisplay.plot", "plot")
         metrics = {curve.metric for curve in self.curves}
         if len(metrics) != 1:
             raise ValueError(

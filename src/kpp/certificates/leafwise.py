@@ -25,7 +25,7 @@ import numpy as np
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
 from kpp.certificates._loops import leaf_minima, sum_minima, tangent_steps
-from kpp.certificates.tables import Problem, Tables, gamma
+from kpp.certificates.tables import Problem, Tables, gamma, largest_values, lowest_values
 
 ROWS_PER_BLOCK = 512
 N_TREE_BLOCKS = 8
@@ -115,10 +115,11 @@ def solve(tables: Tables, problem: Problem, leaf_ids: IntArray) -> Leafwise:
         For the rows of the problem, in their order.
     """
     forest, n = tables.forest, len(problem.rows)
-    in_leaves = np.where(forest.is_leaf, problem.value, np.inf)
-    worst = problem.offset + np.minimum.reduceat(in_leaves, forest.roots).sum()
-    size = np.maximum.reduceat(np.where(forest.is_leaf, np.abs(problem.value), 0.0), forest.roots)
-    total = float(size.sum())
+    if tables.is_constant(problem.way):
+        always = np.full(n, np.inf)
+        return Leafwise(always, np.ones(n, dtype=bool), np.zeros(n), always)
+    worst = problem.offset + lowest_values(forest, problem.value).sum()
+    total = float(largest_values(forest, problem.value).sum())
     # These sums are rounded too; the offset has given away the model's rounding only.
     slack = gamma(forest.n_trees + 2) * (total + np.abs(problem.offset))
     never = worst > slack
@@ -126,10 +127,9 @@ def solve(tables: Tables, problem: Problem, leaf_ids: IntArray) -> Leafwise:
     radius, best_mu = np.where(never, np.inf, 0.0), np.zeros(n)
     flip_mu = np.where(margin > 0, np.inf, 0.0)
     open_rows = np.flatnonzero(~never & (margin > slack))
-    if problem.norm == 0:  # w = 0: the answer is constant
-        constant = np.full(n, np.inf)
-        return Leafwise(constant, np.ones(n, dtype=bool), best_mu, constant)
-    if len(open_rows) == 0:
+    # The norm is 0 for two classes with the same w. They differ by their intercepts: by more than
+    # the rounding of both, and never flip, or by less, and may at any row.
+    if problem.norm == 0 or len(open_rows) == 0:
         return Leafwise(radius, never, best_mu, flip_mu)
 
     # Every computed D(mu) is within this of the exact one, and distances within the same.

@@ -177,9 +177,12 @@ def check_radii(radii: Any) -> FloatArray:
 
 def safe_lipschitz_radius(tables: Tables, problem: Problem) -> FloatArray:
     r"""Radius :math:`(m / \|w\|)^2` of each row of a problem, lowered by the rounding in it."""
-    if problem.norm == 0:
-        return np.full(len(problem.rows), np.inf)  # w = 0: the answer is constant
+    if tables.is_constant(problem.way):
+        return np.full(len(problem.rows), np.inf)
     margin = problem.margin - 2 * problem.tau - 2 * problem.weight_error
+    if problem.norm == 0:
+        # Two classes with the same w: equal but for the intercepts, and for the rounding of both.
+        return np.where(margin > 0, np.inf, 0.0)
     rounding = 2 * gamma(tables.forest.n_trees + 2 * tables.depth + 16)
     return np.square(np.maximum(margin, 0.0) / problem.norm) * (1 - rounding)
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from kpp._typing import AnyArray, BoolArray, FloatArray, OffsetArray
-from kpp.certificates.boxes import BoxProblem, Splits, least_values
+from kpp.certificates.boxes import BoxProblem, Splits, categorical_columns, least_values
 from kpp.certificates.raw_search import Search
-from kpp.certificates.tables import Tables, check_epsilon, problems_of
-from kpp.forest.join import as_float64
+from kpp.certificates.tables import Tables, check_epsilon, check_some_rows, problems_of
+from kpp.forest.join import as_float64, check_one_reading
 from kpp.forest.route import prepare_rows
-from kpp.models.building import check_new_rows, take_rows
-from kpp.models.reading import check_model
+from kpp.models.building import take_rows
+from kpp.models.reading import check_model, path_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,21 +27,26 @@ class RawCertificate:
     answer as x. Not to be confused with the radii of `certify`, which are distances in the
     forest's own metric.
 
+    An infinite value is infinitely far from every other: a finite radius leaves it as it is. In a
+    column with an infinite scale every value, the infinite ones included, is at distance 0.
+
     Parameters
     ----------
     radius : array of shape (n_rows,)
         Certified. 0 where nothing could be, infinite where no change of the columns that may
-        move changes the answer.
+        move changes the answer; the largest float where only giving up an infinite value might.
     upper_radius : array of shape (n_rows,)
         Distance of the counterexample; infinite where none was found.
     counterexample : array of shape (n_rows, n_features)
-        A row with another answer, checked by predicting it; NaN where none was found.
+        A row with another answer at a finite distance, checked by predicting it; NaN where none
+        was found. It keeps its categories, also those that are free.
     found : bool array of shape (n_rows,)
         Where there is a counterexample.
     lower, upper : arrays of shape (n_rows, n_features)
         A box around x, at least as large as the radius says, that is certified as a whole.
-        Infinite sides: the column does not matter that way. In category codes where a column is
-        categorical, NaN where a value is missing.
+        Infinite sides: the column does not matter that way. NaN where a value is missing. A
+        categorical column has the code of its category on both sides; where it is free and the
+        radius is not 0, it may be anything: -inf and inf.
     scale : array of shape (n_features,)
         Unit of each column; 0 for columns that stay.
     finished : bool array of shape (n_rows,)
@@ -96,16 +101,17 @@ def certify_raw(
         Rows.
     scale : array-like of shape (n_features,), "std" or None, default=None
         Unit of each column: the radius is :math:`\max_j |x'_j - x_j| / \mathrm{scale}_j`. 0 for
-        a column that stays, infinity for one that may be anything. None counts raw units. "std"
-        is the spread of the training rows, ``model.feature_spread_``.
+        a column that stays, infinity for one that may be anything at any radius above 0. None
+        counts raw units. "std" is the spread of the training rows, ``model.feature_spread_``.
+        Where a value is infinite itself, see `RawCertificate`.
     time_budget : float, optional
         Seconds for all rows. First every row gets its tree-by-tree radius, then they are
         tightened in turn; what is not finished by then is sound all the same.
     epsilon : float, or array-like of shape (n_targets,), optional
         For a regressor, and required there: a change by less than this counts as no change.
     free_categories : sequence of int, default=()
-        Categorical columns that may take any category. The others stay; missing values stay
-        missing.
+        Categorical columns that may take any category, or be missing. The others stay; missing
+        values of other columns stay missing.
     effort : int, default=100_000
         About how many nodes a single search for a row may visit; 0 for the tree-by-tree radius
         alone.
@@ -138,27 +144,31 @@ def certify_raw(
     check_model(model)
     tables = Tables.from_model(model)
     tolerance = check_epsilon(tables, epsilon)
-    if time_budget is not None and not time_budget >= 0:
+    is_number = isinstance(time_budget, int | float | np.number)
+    if time_budget is not None and not (is_number and time_budget >= 0):
         raise ValueError(f"time_budget is a number of seconds, not negative; got {time_budget!r}.")
-    if not isinstance(effort, int | np.integer) or effort < 0:
+    if not isinstance(effort, int | np.integer) or isinstance(effort, bool) or effort < 0:
         raise ValueError(f"effort must be a number of nodes, not negative; got {effort!r}.")
     deadline = np.inf if time_budget is None else time.monotonic() + time_budget
-    X = check_new_rows(model, X)
+    X = check_some_rows(model, X)
     scores = tables.scores(tables.leaf_ids(X))
+    check_one_reading([block.forest for block in path_blocks(model)])
     forest = as_float64(tables.forest)
     unit = _check_scale(model, scale, forest.n_features)
+    categorical = np.flatnonzero(categorical_columns(forest)).tolist()
     is_free = np.zeros(forest.n_features, dtype=bool)
     for column in free_categories:
-        if column not in forest.categories:
+        if column not in categorical:
             raise ValueError(
-                f"free_categories names categorical columns, {sorted(forest.categories)}; got "
-                f"{column!r}."
+                f"free_categories names categorical columns, {categorical}; got {column!r}."
             )
-        is_free[column] = True
-    unit[list(forest.categories)] = 0.0
+        is_free[int(column)] = True
+    unit[categorical] = 0.0
     splits = Splits(forest, is_free)
     search = Search(splits, prepare_rows(forest, X), unit, deadline, int(effort))
     for problem in problems_of(tables, scores, tolerance):
+        if tables.is_constant(problem.way):
+            continue
         below = least_values(forest, problem.value)
         search.add(problem.rows, BoxProblem(splits, problem, below))
     search.run(tables.n_jobs, progress)
@@ -172,12 +182,12 @@ def _certificate(
     found = np.isfinite(search.upper)
     lower, upper = search.rows.copy(), search.rows.copy()
     for row, x in enumerate(search.rows):
-        box = search.splits.box(x, search.scale, search.radius[row])
-        lower[row], upper[row] = search.splits.widened(*box)
+        lower[row], upper[row] = search.splits.widened(x, search.scale, search.radius[row])
     counterexample = search.point
     if found.any():
         rows = np.flatnonzero(found)
-        changed = _answer_changes(model, X, search.point, rows, tolerance)
+        numerical = np.flatnonzero(~search.splits.is_categorical)
+        changed = _answer_changes(model, X, search.point, rows, numerical, tolerance)
         lost = rows[~changed]
         found[lost], search.upper[lost], search.point[lost] = False, np.inf, np.nan
     if search.splits.forest.categories:
@@ -218,40 +228,41 @@ def _check_scale(model: Any, scale: Any, n_features: int) -> FloatArray:
 
 
 def _answer_changes(
-    model: Any, X: Any, point: FloatArray, rows: OffsetArray, tolerance: FloatArray | None
+    model: Any,
+    X: Any,
+    point: FloatArray,
+    rows: OffsetArray,
+    numerical: OffsetArray,
+    tolerance: FloatArray | None,
 ) -> BoolArray:
     """Whether the model itself answers differently at the points found."""
     old = model.predict(take_rows(X, rows))
-    new = model.predict(_rows_like(X, point, rows))
+    new = model.predict(_rows_like(X, point, rows, numerical))
     if tolerance is None:
         return np.asarray(old != new)
     change = np.abs(np.asarray(new) - np.asarray(old)).reshape(len(rows), -1)
     return (change >= tolerance).any(axis=1)
 
 
-def _rows_like(X: Any, point: FloatArray, rows: OffsetArray) -> Any:
-    """The points as rows of the kind that X holds; only columns that moved are replaced."""
-    if not hasattr(X, "columns"):
-        given = np.asarray(X)[rows]
-        if given.dtype != object:
-            return point[rows]
-        given = given.copy()
-        numbers = ~np.array([[isinstance(v, str) or v is None for v in row] for row in given])
-        given[numbers] = point[rows][numbers]
+def _rows_like(X: Any, point: FloatArray, rows: OffsetArray, numerical: OffsetArray) -> Any:
+    """The points as rows of the kind that X holds.
+
+    Categories stay as they were given: a point has their codes, which are not their values, also
+    where these are numbers.
+    """
+    given = take_rows(X, rows)
+    if not hasattr(given, "columns"):
+        given = np.array(given, dtype=np.float64 if given.dtype.kind in "fiub" else object)
+        given[:, numerical] = point[np.ix_(rows, numerical)]
         return given
-    frame = take_rows(X, rows)
-    columns = {name: point[rows, j] for j, name in enumerate(X.columns) if _is_number(frame[name])}
-    if hasattr(frame, "with_columns"):
-        return frame.with_columns(**columns)
-    frame = frame.copy()
+    names = list(given.columns)
+    columns = {names[j]: point[rows, j] for j in numerical}
+    if hasattr(given, "with_columns"):
+        return given.with_columns(**columns)
+    frame = given.copy()
     for name, values in columns.items():
         frame[name] = values
     return frame
-
-
-def _is_number(column: Any) -> bool:
-    values = np.asarray(column)
-    return values.dtype.kind in "fiub" and str(column.dtype) not in ("category", "Categorical")
 
 
 def _decoded(categories: dict[int, AnyArray], point: FloatArray, found: BoolArray) -> AnyArray:

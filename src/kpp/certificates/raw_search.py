@@ -86,7 +86,7 @@ class Search:
     def tree_by_tree(self, row: int) -> None:
         """The largest radius whose box every problem survives, tree by tree."""
         x = self.rows[row]
-        radii = np.append(self.splits.radii(x, self.scale), np.inf)
+        radii = self.splits.radii(x, self.scale)
 
         def holds(radius: float) -> bool:
             box = self.splits.box(x, self.scale, radius)
@@ -101,7 +101,7 @@ class Search:
             self.finished[row] = True
             return
         x = self.rows[row]
-        radii = np.append(self.splits.radii(x, self.scale), np.inf)
+        radii = self.splits.radii(x, self.scale)
         radii = radii[radii > self.radius[row]]
         verdicts: dict[int, int] = {}
 
@@ -153,8 +153,9 @@ class Search:
         return verdict
 
     def _distance(self, x: FloatArray, point: FloatArray) -> float:
-        moved = np.flatnonzero((point != x) & ~np.isnan(x))
-        with np.errstate(divide="ignore"):
+        """How far a point lies; where a column may be anything, anything is at distance 0."""
+        moved = np.flatnonzero((point != x) & ~np.isnan(x) & np.isfinite(self.scale))
+        with np.errstate(divide="ignore", over="ignore"):
             steps = np.abs(point[moved] - x[moved]) / self.scale[moved]
         return float(np.nextafter(steps.max(initial=0.0), np.inf))
 

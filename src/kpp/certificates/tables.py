@@ -68,7 +68,7 @@ class Tables:
         squared[forest.roots] = 0.0
         coef, intercept = coefficients_of(model)
         depth = int(_along_paths(forest, np.ones(forest.n_nodes)).max())
-        size = [_largest(forest, _along_paths(forest, np.abs(scale * w))).sum() for w in coef]
+        size = [largest_values(forest, _along_paths(forest, np.abs(scale * w))).sum() for w in coef]
         return cls(
             model=model,
             forest=forest,
@@ -93,11 +93,11 @@ class Tables:
     @property
     def diameter(self) -> float:
         """The sum over the trees of the largest C: half of the largest distance."""
-        return float(_largest(self.forest, self.C).sum())
+        return float(largest_values(self.forest, self.C).sum())
 
     def leaf_ids(self, X: Any) -> IntArray:
         """Route rows through each block's own forest, shape (n_trees, n_rows)."""
-        X = check_new_rows(self.model, X)
+        X = check_some_rows(self.model, X)
         parts, first = [], 0
         for block in path_blocks(self.model):
             ids = route(block.forest, X, n_jobs=self.n_jobs)
@@ -114,13 +114,18 @@ class Tables:
 
     def score_error(self, score: int) -> float:
         r"""Return :math:`\tau = \gamma_{K+2} (|b| + \sum_t \max_\ell |v_t(\ell)|)`."""
-        largest = _largest(self.forest, np.abs(self.values[score])).sum()
+        largest = largest_values(self.forest, self.values[score]).sum()
         return gamma(self.forest.n_trees + 2) * (abs(self.intercept[score]) + largest)
 
     def value(self, way: Way) -> FloatArray:
         """What each node's leaf value adds to a margin, shape (n_nodes,)."""
         own = self.values[way.score]
         return way.sign * (own if way.against is None else own - self.values[way.against])
+
+    def is_constant(self, way: Way) -> bool:
+        """Whether every leaf adds 0 to the scores of a margin: then they are the intercepts."""
+        scores = {way.score} if way.against is None else {way.score, way.against}
+        return not any(self.values[k][self.forest.is_leaf].any() for k in scores)
 
     def norm(self, w: FloatArray) -> float:
         """Return the norm of a coefficient vector, rounded up."""
@@ -256,6 +261,16 @@ def _leaving_a_band(tables: Tables, scores: FloatArray, epsilon: FloatArray) -> 
             )
 
 
+def check_some_rows(model: Any, X: Any) -> Any:
+    """Check rows like the model does, and that there are some: also where X is a data frame."""
+    X = check_new_rows(model, X)
+    if len(X) == 0:
+        raise ValueError(
+            f"Found X with 0 sample(s) (shape={tuple(X.shape)}) while a minimum of 1 is required."
+        )
+    return X
+
+
 def check_epsilon(tables: Tables, epsilon: Any) -> FloatArray | None:
     """Return the tolerance per score for a regressor, None for a classifier."""
     if tables.is_classifier:
@@ -292,6 +307,11 @@ def _along_paths(forest: Forest, values: FloatArray) -> FloatArray:
     return out
 
 
-def _largest(forest: Forest, values: FloatArray) -> FloatArray:
-    """Largest value at a leaf of each tree, shape (n_trees,); values are not negative."""
-    return np.maximum.reduceat(np.where(forest.is_leaf, values, 0.0), forest.roots)
+def largest_values(forest: Forest, values: FloatArray) -> FloatArray:
+    """Largest absolute value at a leaf of each tree, shape (n_trees,)."""
+    return np.maximum.reduceat(np.where(forest.is_leaf, np.abs(values), 0.0), forest.roots)
+
+
+def lowest_values(forest: Forest, values: FloatArray) -> FloatArray:
+    """Lowest value at a leaf of each tree, shape (n_trees,)."""
+    return np.minimum.reduceat(np.where(forest.is_leaf, values, np.inf), forest.roots)

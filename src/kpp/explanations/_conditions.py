@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from kpp._typing import FloatArray
+from kpp._typing import AnyArray, BoolArray, FloatArray
+from kpp.explanations._decimals import Decimals
+from kpp.explanations._model import is_missing
 from kpp.forest.arrays import Forest
-from kpp.forest.layout import CATEGORICAL, NUMERICAL
+from kpp.forest.join import as_float64
+from kpp.forest.layout import CATEGORICAL
 
-# Digits that a threshold keeps even where fewer would separate it from the others.
-FEWEST_DIGITS = 3
 MOST_CATEGORIES = 8
+
+Categories = dict[int, list[Hashable]]
 
 
 @dataclass(frozen=True)
@@ -26,27 +30,47 @@ class Condition:
     feature : int
         The column.
     low, high : float
-        Bounds of a numerical column, ``low < x <= high``.
-    categories : frozenset of int or None
-        Codes of a categorical column; None for a numerical one.
+        Bounds of a numerical column, ``low < x <= high`` with x in float64, whatever precision
+        the forest itself compares in.
+    categories : frozenset or None
+        The categories themselves, of a categorical column; None for a numerical one.
     missing : bool
-        Whether a missing value (or an unknown category) fulfils the condition.
+        Whether a missing value fulfils the condition, and so a category that no forest of the
+        model knows.
     """
 
     feature: int
     low: float = -np.inf
     high: float = np.inf
-    categories: frozenset[int] | None = None
+    categories: frozenset[Hashable] | None = None
     missing: bool = True
 
 
 Cell = tuple[Condition, ...]
 
 
-def cells_of_path(forest: Forest, leaf: int) -> list[tuple[int, Cell]]:
+def categories_of(forests: Iterable[Forest]) -> Categories:
+    """All categories that any of the forests knows, by column; in order where there is one."""
+    known: dict[int, dict[Hashable, None]] = {}
+    for forest in forests:
+        for column, values in forest.categories.items():
+            known.setdefault(column, {}).update(dict.fromkeys(values.tolist()))
+    return {column: _in_order(values) for column, values in known.items()}
+
+
+def _in_order(values: Iterable[Any]) -> list[Hashable]:
+    listed = list(values)
+    try:
+        return sorted(listed)
+    except TypeError:
+        return listed
+
+
+def cells_of_path(forest: Forest, leaf: int, categories: Categories) -> list[tuple[int, Cell]]:
     """Each node below the root on the way to a leaf, with the conditions that lead to it.
 
-    Conditions on the same column are merged; columns stand in the order of their first split.
+    Conditions on the same column are merged; columns stand in the order of their first split. Of
+    the given categories, those that the forest does not know go where a missing value goes.
     """
     path = [leaf]
     while forest.parent[path[-1]] >= 0:
@@ -56,22 +80,28 @@ def cells_of_path(forest: Forest, leaf: int) -> list[tuple[int, Cell]]:
     cells = []
     for above, v in pairwise(path):
         column = int(forest.feature[above])
-        cell[column] = _narrow(forest, above, v, cell.get(column))
+        cell[column] = _narrow(forest, above, v, cell.get(column), categories)
         cells.append((v, tuple(cell.values())))
     return cells
 
 
-def _narrow(forest: Forest, above: int, child: int, old: Condition | None) -> Condition:
+def _narrow(
+    forest: Forest, above: int, child: int, old: Condition | None, categories: Categories
+) -> Condition:
     """Add one split to what is known of its column."""
     column, goes_left = int(forest.feature[above]), child == forest.left[above]
     missing = bool(forest.missing_left[above]) == bool(goes_left)
     if forest.split_kind[above] == CATEGORICAL:
-        n_codes = len(forest.categories[column])
         left = _left_codes(forest, above)
-        codes = frozenset(c for c in range(n_codes) if (c in left) == bool(goes_left))
+        own = {value: code in left for code, value in enumerate(forest.categories[column].tolist())}
+        inside = frozenset(
+            value
+            for value in categories[column]
+            if (own[value] == bool(goes_left) if value in own else missing)
+        )
         if old is not None and old.categories is not None:
-            codes, missing = codes & old.categories, missing and old.missing
-        return Condition(column, categories=codes, missing=missing)
+            inside, missing = inside & old.categories, missing and old.missing
+        return Condition(column, categories=inside, missing=missing)
     t = float(forest.threshold[above])
     low, high = (-np.inf, t) if goes_left else (t, np.inf)
     if old is None:
@@ -91,107 +121,139 @@ class Wording:
     Parameters
     ----------
     forests : list of Forest
-        All forests of the model: a printed threshold stays apart from every other one.
+        All forests of the model.
     names : tuple of str
         Names of the columns.
-    row : array of shape (n_features,), optional
-        The row that is explained, in category codes. Its values stay on their side of printed
-        thresholds, and "or missing" is written where it is missing.
+    row : list of length n_features, optional
+        The row that is explained. Its values stay on their side of printed thresholds, and
+        "or missing" or "or other" is written where it is missing or of an unknown category.
+    missing : bool array of shape (n_features,), optional
+        Columns in which rows of the fit are missing: "or missing" is written for them too.
+    other : bool, default=False
+        Whether the rows of the fit may have categories that no forest knows: "or other" is
+        written wherever these go too.
+    spread : array of shape (n_features,), optional
+        Spread of the columns, for thresholds that have no other beside them.
+
+    Attributes
+    ----------
+    forests : list of Forest
+        The forests in float64, whose thresholds the conditions hold.
+    categories : dict of int to list
+        All categories of each column that one of the forests knows by its categories.
     """
 
     def __init__(
-        self, forests: list[Forest], names: tuple[str, ...], row: FloatArray | None = None
+        self,
+        forests: list[Forest],
+        names: tuple[str, ...],
+        row: list[Any] | None = None,
+        *,
+        missing: AnyArray | None = None,
+        other: bool = False,
+        spread: FloatArray | None = None,
     ) -> None:
-        self.forests = forests
+        self.forests = [as_float64(forest) for forest in forests]
+        self.categories = categories_of(forests)
         self.names = names
-        self.row = np.full(len(names), np.nan) if row is None else row
-        self._thresholds: dict[int, FloatArray] = {}
+        self.missing: BoolArray = np.zeros(len(names), dtype=bool)
+        if missing is not None:
+            self.missing |= np.asarray(missing, dtype=bool)
+        self.other: BoolArray = np.zeros(len(names), dtype=bool)
+        self.other[list(self.categories)] = other
+        numbers = np.full(len(names), np.nan)
+        for j, value in enumerate([] if row is None else row):
+            numbers[j] = self._read(j, value)
+        single = [forest.dtype == np.float32 for forest in forests]
+        self.number = Decimals(self.forests, single, numbers, spread).number
+
+    def _read(self, column: int, value: Any) -> float:
+        """Take in one value of the explained row; as a number, NaN where it is none."""
+        if value not in dict.fromkeys(self.categories.get(column, ())):
+            if is_missing(value):
+                self.missing[column] = True
+                return np.nan
+            self.other[column] = column in self.categories
+        try:
+            return float(value)
+        except (TypeError, ValueError):  # a category
+            return np.nan
 
     def cell(self, cell: Cell) -> str:
         """Write a conjunction."""
-        parts = [text for text in map(self.condition, cell) if text]
-        if len(parts) > 1:
-            parts = [f"({part})" if part.endswith(" or missing") else part for part in parts]
-        return " and ".join(parts) or "any row"
+        parts = [words for words in map(self.condition, cell) if words]
+        several = len(parts) > 1
+        texts = [" or ".join(words) for words in parts]
+        texts = [
+            f"({text})" if several and len(words) > 1 else text
+            for text, words in zip(texts, parts, strict=True)
+        ]
+        return " and ".join(texts) or "any row"
 
-    def condition(self, condition: Condition) -> str:
-        """Write the condition on one column; empty where every value fulfils it."""
-        name = self.names[condition.feature]
-        value = self.row[condition.feature]
-        text = (
-            self._interval(name, condition, value)
-            if condition.categories is None
-            else self._set(name, condition)
+    def key(self, cell: Cell) -> Hashable:
+        """What is the same for all cells that read the same."""
+        return tuple(
+            (
+                c.feature,
+                c.categories,
+                c.low < c.high,
+                self.number(c.feature, c.low),
+                self.number(c.feature, c.high),
+                c.missing and bool(self.missing[c.feature] or self.other[c.feature]),
+            )
+            for c in cell
         )
-        if text is None:
-            return f"{name} is missing"
-        if text == "":
-            return "" if condition.missing else f"{name} is not missing"
-        return f"{text} or missing" if condition.missing and np.isnan(value) else text
 
-    def _interval(self, name: str, condition: Condition, value: float) -> str | None:
+    def condition(self, condition: Condition) -> list[str]:
+        """Write what the condition on one column allows; nothing where every value fulfils it."""
+        name, column = self.names[condition.feature], condition.feature
+        other, told = False, False
+        if condition.categories is None:
+            text = self._interval(name, condition)
+        else:
+            other = bool(self.other[column])
+            text, told = self._set(column, condition.categories, condition.missing, other)
+        if text == "":
+            if condition.missing:
+                return []
+            return [f"{name} is neither missing nor other" if other else f"{name} is not missing"]
+        more = []
+        if condition.missing and (self.missing[column] or (text is None and not other)):
+            more.append("missing")
+        if condition.missing and other and not told:
+            more.append("other")
+        if text is None:
+            return [f"{name} is {' or '.join(more)}"]
+        return [text, *more]
+
+    def _interval(self, name: str, condition: Condition) -> str | None:
         low, high = condition.low, condition.high
         if low >= high:
             return None
-        left = "" if low == -np.inf else self.number(condition.feature, low, value)
-        right = "" if high == np.inf else self.number(condition.feature, high, value)
+        left, above = self.number(condition.feature, low)
+        right, up_to = self.number(condition.feature, high)
         if left and right:
-            return f"{left} < {name} <= {right}"
-        return f"{name} > {left}" if left else f"{name} <= {right}" if right else ""
+            return f"{left} {'<' if above else '<='} {name} {'<=' if up_to else '<'} {right}"
+        if left:
+            return f"{name} {'>' if above else '>='} {left}"
+        return f"{name} {'<=' if up_to else '<'} {right}" if right else ""
 
-    def _set(self, name: str, condition: Condition) -> str | None:
-        assert condition.categories is not None
-        known = self._categories(condition.feature)
-        inside = [str(known[code]) for code in sorted(condition.categories)]
-        outside = [str(c) for code, c in enumerate(known) if code not in condition.categories]
+    def _set(
+        self, column: int, categories: frozenset[Hashable], missing: bool, other: bool
+    ) -> tuple[str | None, bool]:
+        """Write a set of categories; and whether the words hold for unknown ones as well."""
+        name, known = self.names[column], self.categories[column]
+        inside = [str(value) for value in known if value in categories]
+        outside = [str(value) for value in known if value not in categories]
         if not inside:
-            return None
+            return None, False
         if not outside:
-            return ""
-        if len(outside) < len(inside):
-            return (
-                f"{name} != {outside[0]}" if len(outside) == 1 else f"{name} not in {_set(outside)}"
-            )
-        return f"{name} = {inside[0]}" if len(inside) == 1 else f"{name} in {_set(inside)}"
-
-    def _categories(self, column: int) -> list[Any]:
-        known = next(f.categories[column] for f in self.forests if column in f.categories)
-        return known.tolist()
-
-    def number(self, column: int, t: float, value: float) -> str:
-        """Write a threshold with the fewest digits that keep its meaning.
-
-        No other threshold of the column, and not the explained value, may come to lie on the
-        other side of it.
-        """
-        others = self._of_column(column)
-        place = np.searchsorted(others, t)
-        # Up to half way to the next one: two that are rounded towards each other stay apart.
-        below = (others[place - 1] + t) / 2 if place > 0 else -np.inf
-        above = (others[place + 1] + t) / 2 if place + 1 < len(others) else np.inf
-        for digits in range(FEWEST_DIGITS, 17):
-            text = f"{t:.{digits}g}"
-            rounded = float(text)
-            same_side = np.isnan(value) or (value <= rounded) == (value <= t)
-            if below < rounded < above and same_side:
-                return _plain(rounded, text)
-        return repr(t)
-
-    def _of_column(self, column: int) -> FloatArray:
-        if column not in self._thresholds:
-            found = [
-                f.threshold[(f.feature == column) & (f.split_kind == NUMERICAL)]
-                for f in self.forests
-            ]
-            self._thresholds[column] = np.unique(np.concatenate(found))
-        return self._thresholds[column]
-
-
-def _plain(value: float, text: str) -> str:
-    """Without an exponent where the number has a usual size."""
-    if value == 0 or 1e-4 <= abs(value) < 1e7:
-        return str(np.format_float_positional(value, trim="-"))
-    return text
+            return "", False
+        if len(outside) < len(inside) and (missing or not other):
+            one = len(outside) == 1
+            return f"{name} != {outside[0]}" if one else f"{name} not in {_set(outside)}", True
+        one = len(inside) == 1
+        return f"{name} = {inside[0]}" if one else f"{name} in {_set(inside)}", False
 
 
 def _set(names: list[str]) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from kpp._optional import optional
 from kpp._typing import AnyArray, FloatArray
+from kpp.explanations._model import is_missing
 
 # Okabe and Ito's blue and vermilion: told apart with any colour vision, and in grey.
 LOWER, HIGHER, NEUTRAL = "#0072B2", "#D55E00", "#666666"
@@ -39,6 +40,15 @@ class Display:
         height = 1.1 + ROW_HEIGHT * n_rows
         self.ax_, self.figure_ = axes(ax, type(self).__name__, height, width)
         return self.ax_
+
+
+def check_level(level: Any) -> None:
+    """Refuse nodes, of which there are too many to draw."""
+    if level == "node":
+        raise ValueError(
+            "Displays are of variables: use level='variable' or level='shapley'. Single nodes are "
+            "drawn as rules, by RuleDisplay."
+        )
 
 
 def clean(ax: Any, *, left: bool = False) -> None:
@@ -85,7 +95,7 @@ def number(value: float, signed: bool = False) -> str:
 
 def shown_value(value: Any) -> str | None:
     """A value of X beside the name of its column; None where it is missing."""
-    if value is None or value != value:
+    if is_missing(value):
         return None
     if isinstance(value, float | int | np.number) and not isinstance(value, bool | np.bool_):
         return number(float(value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,25 @@ def one_row(model: Any, x: Any, name: str = "x") -> Any:
             "of a data frame; explain takes many rows."
         )
     return check_new_rows(model, x)
+
+
+def check_rows(model: Any, X: Any) -> Any:
+    """Check the rows that a function explains: at least one, in an array or a data frame."""
+    X = check_new_rows(model, X)
+    if X.shape[0] == 0:
+        raise ValueError(
+            f"Found array with 0 sample(s) (shape={tuple(X.shape)}) while a minimum of 1 is "
+            f"required by {type(model).__name__}."
+        )
+    return X
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of X is None, NaN, or the NA of pandas."""
+    if value is None:
+        return True
+    differs = value != value
+    return bool(differs) if isinstance(differs, bool | np.bool_) else True
 
 
 def _dtype_of(x: Any) -> Any:
@@ -136,6 +155,20 @@ class Output:
     name: str
 
 
+def place_of(output: Any, options: Sequence[Any]) -> int | None:
+    """Position of an output among those that there are; True and False are no numbers."""
+
+    def is_bool(value: Any) -> bool:
+        return isinstance(value, bool | np.bool_)
+
+    try:
+        hash(output)
+    except TypeError:  # arrays and lists, which have no single truth value when compared
+        return None
+    same = (k for k, o in enumerate(options) if is_bool(o) == is_bool(output) and o == output)
+    return next(same, None)
+
+
 def choose_output(model: Any, output: Any, scores: AnyArray) -> Output:
     """Find the score that the user asked for; by default the only one, or the predicted class."""
     outputs = outputs_of(model)
@@ -144,22 +177,24 @@ def choose_output(model: Any, output: Any, scores: AnyArray) -> Output:
         if output is None:
             index = 0 if len(classes) == 2 else int(np.argmax(scores))
             return Output(index, 1.0, f"score of {outputs[index]!r}")
-        if output not in classes:
+        place = place_of(output, classes)
+        if place is None:
             raise ValueError(f"output must be one of the classes, {classes}; got {output!r}.")
-        place = classes.index(output)
+        name = f"score of {classes[place]!r}"
         if len(classes) == 2:
-            return Output(0, 1.0 if place == 1 else -1.0, f"score of {output!r}")
-        return Output(place, 1.0, f"score of {output!r}")
+            return Output(0, 1.0 if place == 1 else -1.0, name)
+        return Output(place, 1.0, name)
     if len(outputs) == 1:
-        if output not in (None, 0):
+        if output is not None and place_of(output, outputs) is None:
             raise ValueError(f"This model has one output, number 0; got output={output!r}.")
         return Output(0, 1.0, "prediction")
-    if not isinstance(output, int | np.integer) or not 0 <= output < len(outputs):
+    place = place_of(output, outputs)
+    if place is None:
         raise ValueError(
             f"This model has {len(outputs)} outputs: choose one by output=0 to "
             f"output={len(outputs) - 1}; got {output!r}."
         )
-    return Output(int(output), 1.0, f"prediction of output {int(output)}")
+    return Output(place, 1.0, f"prediction of output {place}")
 
 
 def check_top(top: Any) -> int:

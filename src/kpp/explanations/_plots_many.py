@@ -9,7 +9,14 @@ import numpy as np
 
 from kpp._typing import FloatArray
 from kpp.explanations import _drawing as draw
-from kpp.explanations.attribution import Attribution, AttributionSummary, as_numbers, column_of
+from kpp.explanations._model import choose_output
+from kpp.explanations.attribution import (
+    Attribution,
+    AttributionSummary,
+    as_numbers,
+    column_of,
+    numbers_and_names,
+)
 from kpp.explanations.levels import explain
 
 
@@ -62,7 +69,8 @@ class AttributionBarDisplay(draw.Display):
         X : array-like or data frame of shape (n_rows, n_features)
             Rows.
         output : object, optional
-            A class or the number of a target, where there are several.
+            A class or the number of a target, where there are several. For the first of two
+            classes all signs turn.
         level : {"variable", "shapley"}, default="variable"
             As in `explain`.
         centered : bool, default=False
@@ -160,7 +168,8 @@ class BeeswarmDisplay(draw.Display):
         X : array-like or data frame of shape (n_rows, n_features)
             Rows.
         output : object, optional
-            A class or the number of a target, where there are several.
+            A class or the number of a target, where there are several. For the first of two
+            classes all signs turn.
         level : {"variable", "shapley"}, default="variable"
             As in `explain`.
         centered : bool, default=False
@@ -279,7 +288,8 @@ class DependenceDisplay(draw.Display):
         feature : str or int
             Name or number of the variable.
         output : object, optional
-            A class or the number of a target, where there are several.
+            A class or the number of a target, where there are several. For the first of two
+            classes all signs turn.
         level : {"variable", "shapley"}, default="variable"
             As in `explain`.
         centered : bool, default=False
@@ -308,11 +318,12 @@ class DependenceDisplay(draw.Display):
         """
         ax = self.new_axes(ax, 8, width=6.0)
         column = column_of(self.attribution.data, self.feature)
-        numbers, values = as_numbers(column), self.attribution.values[:, self.feature]
-        missing = np.isnan(numbers)
-        place = numbers
-        if column.dtype.kind not in "fiub" and np.array([isinstance(v, str) for v in column]).any():
-            names = sorted({value for value in column.tolist() if isinstance(value, str)})
+        (numbers, names), values = (
+            numbers_and_names(column),
+            self.attribution.values[:, self.feature],
+        )
+        missing, place = np.isnan(numbers), numbers.copy()
+        if names is not None:
             ax.set_xticks(range(len(names)), [draw.shorten(name, 20) for name in names])
             for code in range(len(names)):
                 inside = numbers == code
@@ -343,12 +354,16 @@ class DependenceDisplay(draw.Display):
 
 def _one_output(model: Any, X: Any, output: Any, parameters: dict[str, Any]) -> Attribution:
     """The attribution of one output; where there are several, one must be chosen."""
+    draw.check_level(parameters["level"])
     attribution = explain(model, X, **parameters)
-    if output is None and len(attribution.outputs) > 1:
+    if len(attribution.outputs) > 1 and output is None:
         raise ValueError(
             f"The model has several outputs: choose one of {list(attribution.outputs)} by output=."
         )
-    return attribution if output is None else attribution.for_output(output)
+    chosen = choose_output(model, output, attribution.scores)
+    if chosen.sign < 0:
+        return attribution.negated(model.classes_.tolist()[0])
+    return attribution.for_output(attribution.outputs[chosen.index])
 
 
 def _contribution_label(attribution: Attribution) -> str:

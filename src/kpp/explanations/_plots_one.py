@@ -94,6 +94,7 @@ class WaterfallDisplay(draw.Display):
         display : WaterfallDisplay
         """
         check_model(model)
+        draw.check_level(level)
         row = one_row(model, x)
         chosen = choose_output(model, output, scores_of(model, row)[0])
         attribution = explain(model, row, level=level, centered=centered)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from kpp._optional import optional
 from kpp._parallel import run_blocks
 from kpp._typing import AnyArray, FloatArray
 from kpp.explanations._loops import add_by_tree
-from kpp.explanations._model import Part
+from kpp.explanations._model import Part, is_missing, place_of
 
 # Deviation from the model's own score that is still rounding, relative to the numbers added.
 TOLERANCE = 1e-10
@@ -125,11 +126,11 @@ class Attribution:
         -------
         attribution : Attribution
         """
-        if output not in self.outputs:
+        k = place_of(output, self.outputs)
+        if k is None:
             raise ValueError(f"output must be one of {list(self.outputs)}; got {output!r}.")
         if not self._several:
             return self
-        k = self.outputs.index(output)
         listed = isinstance(self.values, list)
         parts = None
         if self.parts is not None:
@@ -141,9 +142,34 @@ class Attribution:
             values=self.values[k] if listed else np.ascontiguousarray(self.values[..., k]),
             baseline=float(self.baseline[k]),
             scores=np.ascontiguousarray(self.scores[:, k]),
-            outputs=(output,),
+            outputs=(self.outputs[k],),
             parts=parts,
             shift=None if self.shift is None else self.shift[k : k + 1],
+        )
+
+    def negated(self, output: Hashable) -> Attribution:
+        """Return the attribution of minus the score, under the name of its own output.
+
+        Parameters
+        ----------
+        output : object
+            What minus the score stands for: the first of two classes.
+
+        Returns
+        -------
+        attribution : Attribution
+        """
+        parts = None
+        if self.parts is not None:
+            parts = [replace(part, contribution=-part.contribution) for part in self.parts]
+        return replace(
+            self,
+            values=-self.values,
+            baseline=-self.baseline,
+            scores=-self.scores,
+            outputs=(output,),
+            parts=parts,
+            shift=None if self.shift is None else -self.shift,
         )
 
     def summary(self) -> AttributionSummary:
@@ -347,13 +373,27 @@ def column_of(data: Any, j: int) -> AnyArray:
 
 def as_numbers(column: AnyArray) -> FloatArray:
     """A column as numbers; categories by their order, NaN where missing."""
-    try:
-        return np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
-        known = np.array([isinstance(value, str) for value in column.tolist()])
-        numbers = np.full(len(column), np.nan)
-        numbers[known] = np.unique(column[known].astype(str), return_inverse=True)[1]
-        return numbers
+    return numbers_and_names(column)[0]
+
+
+def numbers_and_names(column: AnyArray) -> tuple[FloatArray, list[str] | None]:
+    """A column as numbers, NaN where missing; and the names of 0, 1, ... for one that has names.
+
+    As soon as one value is a string all of them are names, also those that look like numbers.
+    """
+    if column.dtype.kind in "fiub":
+        return np.asarray(column, dtype=np.float64), None
+    listed = column.tolist()
+    known = np.array([not is_missing(value) for value in listed], dtype=bool)
+    numbers = np.full(len(column), np.nan)
+    if not any(isinstance(value, str) for value in listed):
+        with suppress(TypeError, ValueError):
+            numbers[known] = column[known].astype(np.float64)
+            return numbers, None
+    shown = [str(value) for value, there in zip(listed, known, strict=True) if there]
+    names, codes = np.unique(np.array(shown, dtype=str), return_inverse=True)
+    numbers[known] = codes
+    return numbers, names.tolist()
 
 
 def _row_sums(values: Any, *, absolute: bool = False) -> FloatArray:

@@ -11,9 +11,8 @@ from kpp._checks import check_choice
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import FloatArray
 from kpp.explanations._loops import add_by_variable
-from kpp.explanations._model import Part, check_variables, outputs_of, parts_at
+from kpp.explanations._model import Part, check_rows, check_variables, outputs_of, parts_at
 from kpp.explanations.attribution import Attribution
-from kpp.models.building import check_new_rows
 from kpp.models.reading import check_model, coefficients_of, fit_weight, names_of, scores_of
 
 LEVELS = ("variable", "node", "shapley")
@@ -103,7 +102,7 @@ def explain(model: Any, X: Any, *, level: str = "variable", centered: bool = Fal
             "fit: use centered=False."
         )
     values: Any
-    checked = check_new_rows(model, X)
+    checked = check_rows(model, X)
     scores = scores_of(model, X)
     if level == "shapley":
         from kpp.explanations.shapley import shapley_values

@@ -18,6 +18,8 @@ from kpp.models.reading import check_model, coefficients_of
 
 # The hat matrix is an array of n x n numbers, and factorising it takes n^3 / 3 steps.
 MOST_ROWS = 5000
+# Relative to the kernel: below, alpha times the dual coefficients drowns in rounding.
+SMALLEST_ALPHA = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -185,12 +187,21 @@ def _check_fit(model: Any, residuals: FloatArray, target: FloatArray, weight: Fl
     """At the solution, alpha times the dual coefficient is the weighted residual."""
     dual = model.alpha_ * np.asarray(model.dual_coef_).reshape(residuals.shape)
     spread = np.abs(weight[:, None] * (target - target.mean(axis=0))).max(initial=0.0)
-    if np.abs(dual - weight[:, None] * residuals).max() > 1e-3 * max(spread, 1e-300):
+    if np.abs(dual - weight[:, None] * residuals).max() <= 1e-3 * max(spread, 1e-300):
+        return
+    size = float(np.square(model.map_.row_norms()).max(initial=0.0))
+    if model.alpha_ < SMALLEST_ALPHA * size:
         raise ValueError(
-            "y and sample_weight are not those that the model was fitted on: the residuals do not "
-            "fit its dual coefficients. Pass the y and the sample_weight of fit. If they are, the "
-            "fit did not converge: raise max_iter."
+            f"alpha={model.alpha_:.3g} is too small beside the kernel, whose diagonal reaches "
+            f"{size:.3g}: the residuals of the fit are rounding errors, and do not fit its dual "
+            "coefficients. Fit with a larger alpha. If y or sample_weight are not those of the "
+            "fit, this is the error as well."
         )
+    raise ValueError(
+        "y and sample_weight are not those that the model was fitted on: the residuals do not "
+        "fit its dual coefficients. Pass the y and the sample_weight of fit. If they are, the "
+        "fit did not converge: raise max_iter."
+    )
 
 
 def _one_minus_leverage(

@@ -6,13 +6,10 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from kpp._optional import optional
-from kpp._typing import FloatArray
 from kpp.explanations._conditions import Cell, Wording, cells_of_path
 from kpp.explanations._model import Part, check_top, choose_output, one_row, parts_at, support_of
-from kpp.forest.route import prepare_rows
+from kpp.explanations.attribution import column_of
 from kpp.models.reading import check_model, coefficients_of, names_of, scores_of
 
 
@@ -31,7 +28,7 @@ class Rule:
     nodes : tuple of str
         Names of the coordinates; more than one where several trees have the very same cell.
     conditions : tuple of Condition
-        The same conditions as numbers, not rounded: intervals, category codes, and whether a
+        The same conditions, not rounded: intervals in float64, sets of categories, and whether a
         missing value fulfils them.
     """
 
@@ -136,9 +133,21 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
 
     Notes
     -----
-    Thresholds are rounded as far as no other threshold of the column and not the value of x
-    changes sides. Missing values have a side at every split; a rule says "or missing" for columns
-    that are missing in x, and ``conditions`` holds it for all.
+    A threshold t is printed as the shortest decimal s, of at least four significant digits, that
+    is t up to the rounding of the forest's own precision, or else above t by at most a thousandth
+    of the gap to the column's next threshold (of ``feature_spread_`` if that is smaller; of the
+    rounding of single precision if the column has thresholds that differ by no more), and for
+    which x stays on its side. ``x <= t`` is then printed as ``x <= s`` if s is not above t, and as
+    ``x < s`` if it is. A row of the fit can only be on the wrong side if its value is between t and
+    s: a value that is t itself, or has no more decimals than s, is not. ``conditions`` holds t.
+
+    Missing values have a side at every split. A rule says "or missing" where they are on the side
+    of the node at every split on that column, and the column is missing in x or in a row of the
+    fit; a condition without these words does not hold for a missing value. A category that a
+    forest does not know goes where a missing value goes: it is listed like the others if another
+    forest of the model knows it, and "or other" if none does. That is printed if x has such a
+    category, or if the forest was grown on other rows than those of the fit (the honest and fixed
+    regimes).
 
     References
     ----------
@@ -170,7 +179,7 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
     baseline = coefficients_of(model)[1][chosen.index] + sum(
         part.roots[chosen.index] for part in parts
     )
-    found = _collect(model, parts, chosen.index, chosen.sign)
+    found = _collect(model, parts, wording, chosen.index, chosen.sign)
     # Ties keep the order of the trees, and of the nodes on a path.
     ranked = sorted(found, key=lambda one: -abs(math.fsum(one.contributions)))
     rules = [
@@ -208,23 +217,26 @@ class _Found:
     nodes: list[str]
 
 
-def _collect(model: Any, parts: list[Part], score: int, sign: float) -> list[_Found]:
+def _collect(
+    model: Any, parts: list[Part], wording: Wording, score: int, sign: float
+) -> list[_Found]:
     """All cells that a row is in, with what they add; equal cells together.
 
-    Cells that differ only in where missing values would go, and hold the same share of the rows
-    of the fit, are equal.
+    Cells that read the same, and hold the same share of the rows of the fit, are equal. They may
+    differ in where values would go that no rule speaks of.
     """
     found: dict[Any, _Found] = {}
-    for part, support in zip(parts, support_of(model), strict=True):
-        forest, contribution = part.block.forest, part.contribution[score]
+    together = zip(parts, wording.forests, support_of(model), strict=True)
+    for part, forest, support in together:
+        contribution = part.contribution[score]
         prefix = f"{part.name}__" if part.name else ""
         for tree, leaf in enumerate(part.block.leaf_ids[:, 0].tolist()):
-            for v, cell in cells_of_path(forest, leaf):
+            for v, cell in cells_of_path(forest, leaf, wording.categories):
                 if part.block.scale[v] == 0:
                     continue
                 share = float(support[v])
                 cell = tuple(sorted(cell, key=lambda condition: condition.feature))
-                key = (round(share, 12), tuple(replace(c, missing=False) for c in cell))
+                key = (round(share, 12), wording.key(cell))
                 one = found.setdefault(key, _Found(cell, share, [], []))
                 one.cell = tuple(
                     replace(a, missing=a.missing and b.missing)
@@ -236,11 +248,15 @@ def _collect(model: Any, parts: list[Part], score: int, sign: float) -> list[_Fo
 
 
 def _wording(model: Any, parts: list[Part], row: Any) -> Wording:
-    forests = [part.block.forest for part in parts]
-    read = np.array([prepare_rows(forest, row)[0] for forest in forests], dtype=np.float64)
-    # An unknown category is missing, for the forests that know the column by its categories.
-    known: FloatArray = np.where(np.isnan(read).any(axis=0), np.nan, read[0])
-    return Wording(forests, names_of(model), known)
+    return Wording(
+        [part.block.forest for part in parts],
+        names_of(model),
+        [column_of(row, j)[0] for j in range(model.n_features_in_)],
+        missing=getattr(model, "missing_columns_", None),
+        # In the other regimes every row of the fit has grown some tree.
+        other=model.regime_ in ("honest", "fixed"),
+        spread=getattr(model, "feature_spread_", None),
+    )
 
 
 def _probability(model: Any, row: Any, index: int, sign: float) -> float | None:

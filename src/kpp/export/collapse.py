@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from kpp._typing import FloatArray, OffsetArray
 from kpp.export._loops import add_to_parents
 from kpp.forest.arrays import Forest
-from kpp.forest.join import join_forests
+from kpp.forest.join import check_one_reading, join_forests
 from kpp.forest.route import route
 from kpp.geometry._loops import gather_leaves
 from kpp.geometry.maps import PathMap
@@ -79,7 +79,7 @@ class CollapsedForest:
 
         Its ``predict`` is the score, intercept included: with K trees a node holds
         :math:`K P(v) + b`, and scikit-learn averages over the trees. Internal nodes hold their
-        path sums, so the Saabas decomposition of this forest (treeinterpreter) is the
+        path sums, so the Saabas decomposition of this forest (that of treeinterpreter) is the
         variable-level attribution of the model. Tools that recompute internal values from the
         leaves and the numbers of rows, as TreeSHAP does, give something else.
 
@@ -137,7 +137,8 @@ def collapse(model: Any) -> CollapsedForest:
     -----
     Several blocks become one forest. Where they compare in different precisions, the thresholds
     of the float32 ones are moved to the float64 numbers that make the same decisions; only
-    values beyond the range of float32, which such a block refuses, are then accepted.
+    values beyond the range of float32, which such a block refuses, are then accepted. A column
+    that is categorical in one block and a number in another is refused.
 
     References
     ----------
@@ -161,8 +162,14 @@ def collapse(model: Any) -> CollapsedForest:
     True
     """
     blocks = path_blocks(model)
+    check_one_reading([block.forest for block in blocks])
+    forest = join_forests([block.forest for block in blocks])
+    if forest.feature_names is None and hasattr(model, "feature_names_in_"):
+        # A forest that was given without names, in a model fitted on a data frame.
+        names = tuple(str(name) for name in model.feature_names_in_)
+        forest = replace(forest, feature_names=names)
     return CollapsedForest(
-        forest=join_forests([block.forest for block in blocks]),
+        forest=forest,
         node_values=node_values_of(model),
         intercept=coefficients_of(model)[1],
         node_rows=np.concatenate([_rows_below(block) for block in blocks]),

@@ -17,8 +17,25 @@ def join_forests(forests: Sequence[Forest]) -> Forest:
         return forests[0]
     if len({forest.dtype for forest in forests}) > 1:
         forests = [as_float64(forest) for forest in forests]
-    joined = Forest.concatenate(forests)
+    # Statistics of different targets, such as classes and numbers, do not go together.
+    joined = Forest.concatenate([replace(forest, statistics=None) for forest in forests])
     return replace(joined, allows_infinity=all(forest.allows_infinity for forest in forests))
+
+
+def check_one_reading(forests: Sequence[Forest]) -> None:
+    """Refuse forests that no single one can stand for: a column of numbers here, categories there.
+
+    Joined, every tree would be given the codes of the categories instead of the numbers.
+    """
+    for column in sorted({column for forest in forests for column in forest.categories}):
+        for forest in forests:
+            splits = (forest.feature == column) & (forest.split_kind == NUMERICAL)
+            if column not in forest.categories and splits.any():
+                raise TypeError(
+                    f"Column {column} is categorical in one block of this model and a number in "
+                    f"another ({forest.source}); a single forest cannot read it in both ways. "
+                    "Encode it alike for all blocks."
+                )
 
 
 def as_float64(forest: Forest) -> Forest:

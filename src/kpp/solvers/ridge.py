@@ -188,6 +188,11 @@ class RidgeProblem:
                 ConvergenceWarning,
                 stacklevel=3,
             )
+        if self._share.any():
+            # The solution is orthogonal to D^(1/2) 1, which A maps to 0. For a tiny alpha rounding
+            # along it is divided by alpha, and G, unlike A, does not map it to 0.
+            unit = self._root / np.linalg.norm(self._root)
+            solutions -= unit[None, :, None] * np.einsum("i,aij->aj", unit, solutions)[:, None]
         dual = self._root[None, :, None] * solutions
         intercept = self._center - np.einsum("i,aij->aj", self._mean_gram, dual)
         return RidgePath(alphas, dual, intercept, n_iter, residual, converged)
