@@ -1,5 +1,13 @@
 """Kernel of Partition Paths: a tree ensemble as an explicit, isometric embedding."""
 
+from kpp.bounds import (
+    Bound,
+    BoundReport,
+    PartitionOracles,
+    bound_path,
+    partition_oracles,
+    risk_bounds,
+)
 from kpp.certificates import (
     Certificate,
     RawCertificate,
@@ -8,6 +16,7 @@ from kpp.certificates import (
     certify_raw,
     robustness_curve,
 )
+from kpp.diagnostics import Diagnostics, audit, diagnose
 from kpp.explanations import (
     Attribution,
     explain,
@@ -25,17 +34,24 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "Attribution",
+    "Bound",
+    "BoundReport",
     "Certificate",
     "CollapsedForest",
+    "Diagnostics",
     "Forest",
     "KPPClassifier",
     "KPPEmbedding",
     "KPPRegressor",
+    "PartitionOracles",
     "RawCertificate",
     "RobustnessCurve",
+    "audit",
+    "bound_path",
     "certify",
     "certify_raw",
     "collapse",
+    "diagnose",
     "explain",
     "explain_distance",
     "explain_rules",
@@ -43,6 +59,8 @@ __all__ = [
     "half_forest_discrepancy",
     "kernel",
     "leave_one_out",
+    "partition_oracles",
     "path_distance",
+    "risk_bounds",
     "robustness_curve",
 ]

@@ -1,0 +1,1 @@
+"""The tables of the paper: published, reproduced, and where they differ."""

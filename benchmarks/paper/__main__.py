@@ -1,0 +1,55 @@
+"""The tables of the paper, each a command.
+
+Run in ``benchmarks``: ``python -m paper diabetes --out results/paper``, and likewise ``five``
+(benchmark, ranks, leaf-only and node weights on the five sets), ``dashboard``, ``bounds``,
+``radii``, and ``suite`` (mean ranks, tests, diagrams and ablations over the 40 sets, from a run of
+the suite). ``all`` does every one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from paper import dashboard, diabetes, five, radii, suite_tables
+from paper.models import Context
+from paper.published import FIVE
+
+COMMANDS = {
+    "diabetes": diabetes.run,
+    "dashboard": dashboard.run,
+    "bounds": dashboard.run_bounds,
+    "radii": radii.run,
+    "five": five.run,
+    "suite": suite_tables.run,
+}
+
+
+def main() -> None:
+    """Run one command, or all."""
+    parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
+    parser.add_argument("table", choices=[*COMMANDS, "all"])
+    parser.add_argument("--data-dir", help="folder with <name>.csv.gz; or KPP_DATA_DIR")
+    parser.add_argument("--out", type=Path, help="folder for the pages and figures")
+    parser.add_argument("--sets", nargs="+", choices=list(FIVE), default=list(FIVE))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--run", help="folder of a run of the suite, for the table 'suite'")
+    arguments = parser.parse_args()
+    out = str(arguments.out) if arguments.out else None
+    for name in COMMANDS if arguments.table == "all" else [arguments.table]:
+        context = Context(
+            arguments.data_dir, tuple(arguments.sets), arguments.seeds, out, arguments.run
+        )
+        figures, page = COMMANDS[name](context)
+        page = page.rstrip() + "\n"
+        print(page)
+        if arguments.out:
+            arguments.out.mkdir(parents=True, exist_ok=True)
+            (arguments.out / f"paper_{name}.md").write_text(page)
+            text = json.dumps(figures, indent=1) + "\n"
+            (arguments.out / f"paper_{name}.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

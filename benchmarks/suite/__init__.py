@@ -1,0 +1,1 @@
+"""The benchmark suite: data sets x methods x seeds, resumable, with statistics and pages."""

@@ -1,0 +1,179 @@
+"""All bounds of a model on one sample."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kpp.bounds._given import Range, check_range, range_assumption, sample_rows, seen_rows
+from kpp.bounds._sample import (
+    check_model,
+    fold_predictors,
+    linear_at,
+    representation_assumption,
+    rows_assumption,
+)
+from kpp.bounds.informed import (
+    INFORMED,
+    held_out_parts,
+    informed_bounds,
+    trivial_level,
+)
+from kpp.bounds.rademacher import trace_bounds
+from kpp.bounds.results import Assumption, Bound, BoundReport, check_delta
+from kpp.bounds.uniform import uniform_bounds
+from kpp.models.building import take_rows
+
+
+def risk_bounds(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    delta: float = 0.05,
+    sample: str = "fit",
+    y_range: tuple[float, float] | None = None,
+) -> BoundReport:
+    r"""Bound the risk of a fitted model, and say which of the bounds are guarantees.
+
+    The paper's bounds are evaluated in its convention, :math:`B = \|\hat w\|`: the trace bound
+    (RG-02, CL-02), the uniform squared-loss bound with the printed constant and the one that its
+    proof gives (RG-03), the uniform logistic bound and its calibration to the 0/1 error (CL-03).
+    On the fit fold of an honest, fixed or cross-fit model follow the informed bounds. On test rows
+    follows the plain held-out bound of the model. All speak of the unweighted risk, also where the
+    fit had weights.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+    X, y : arrays of shape (n_rows, n_features) and (n_rows,)
+        The sample: for "fit" and "train" what was given to fit, all rows.
+    delta : float
+        Probability with which each bound may fail.
+    sample : {"fit", "train", "test"}
+        "fit": the rows that the linear layer was fitted on, found by ``fit_rows_``; a cross-fit
+        model is taken fold by fold, each with delta over the number of folds. "train": all rows
+        that were given to fit. "test": other rows, which fit has not used.
+    y_range : tuple of float, optional
+        L and U with :math:`L \le Y \le U`, known beforehand; regression only. Without it M and
+        the limits are plugged in, and no bound of a regression is a guarantee; nor is one where
+        a target of the call lies outside.
+
+    Returns
+    -------
+    report : BoundReport
+
+    References
+    ----------
+    Propositions trace-rademacher and uniform-squared-loss-bound, theorem uniform-logistic-bound,
+    equation logistic-calibration.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kpp import KPPClassifier
+    >>> from kpp.bounds import risk_bounds
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = KPPClassifier(n_estimators=20, alpha=1e-3, random_state=0).fit(X, y)
+    >>> report = risk_bounds(model, X, y)
+    >>> report.names
+    ['CL-02 trace', 'CL-02 trace, symmetrised', 'CL-03 uniform logistic', 'CL-03 calibrated']
+    >>> report["CL-03 calibrated"].is_guarantee
+    False
+    >>> [assumption.name for assumption in report["CL-03 calibrated"].failing]
+    ['representation independent of the sample', 'radius B fixed before the sample',
+     'homogeneous class']
+    """
+    check_model(model)
+    check_delta(delta)
+    y_range = check_range(model, y_range)
+    X, codes, rows, n_classes = sample_rows(model, X, y, sample)
+    if sample == "fit" and model.regime_ == "cross-fit":
+        found = _by_folds(model, codes, n_classes, delta, y_range)
+    else:
+        predictor = linear_at(model, take_rows(X, rows), codes[rows], n_classes)
+        seen = seen_rows(model, predictor.block) if sample == "test" else None
+        found = trace_bounds(model, predictor, sample, delta, seen)
+        found += uniform_bounds(model, predictor, sample, delta, y_range, seen, codes)
+        if sample == "test":
+            found += _held_out(model, predictor, delta, y_range, seen)
+    notes = []
+    if sample == "fit" and model.regime_ in INFORMED:
+        found += informed_bounds(model, X, y, delta=delta, y_range=y_range)
+        if not any("clipped" in bound.quantity for bound in found) and n_classes == 0:
+            notes.append(
+                "No informed bound: there are no limits of Y. The fixed regime has no partition "
+                "fold to take them from, and a constant target has no range; give y_range."
+            )
+    elif sample == "test":
+        if n_classes == 0 and y_range is None:
+            notes.append(
+                "No held-out bound: the squared loss of a target without limits has none that "
+                "the sample could show; give y_range."
+            )
+    else:
+        notes.append(
+            "No informed bound: it needs sample='fit' and a regime other than 'shared', whose "
+            "forest has seen all labels."
+        )
+    return BoundReport(found, notes)
+
+
+def _by_folds(
+    model: Any,
+    codes: Any,
+    n_classes: int,
+    delta: float,
+    y_range: Range | None,
+) -> list[Bound]:
+    """The paper's bounds fold by fold; the logistic and squared losses are convex."""
+    by_name: dict[str, list[Bound]] = {}
+    predictors = fold_predictors(model, codes, n_classes)
+    for q, predictor in enumerate(predictors):
+        share = delta / len(predictors)
+        bounds = trace_bounds(model, predictor, "fit", share)
+        bounds += uniform_bounds(model, predictor, "fit", share, y_range, y=codes)
+        for bound in bounds:
+            by_name.setdefault(bound.name, []).append(
+                replace(bound, name=f"{bound.name}, fold {q}")
+            )
+    return [bound for bounds in by_name.values() for bound in bounds]
+
+
+def _held_out(
+    model: Any, predictor: Any, delta: float, y_range: Range | None, seen: str | None
+) -> list[Bound]:
+    limits = (float("-inf"), float("inf")) if y_range is None else y_range
+    parts = held_out_parts(predictor, limits, delta)
+    if parts is None:
+        return []
+    assumptions = [
+        Assumption(
+            "predictor fixed before the sample",
+            None if seen is None else False,
+            seen or "the caller says that fit has not used these rows",
+        ),
+        rows_assumption(model, "test"),
+        representation_assumption(model, "test", seen),
+    ]
+    if n := predictor.n_classes:
+        quantity = "0/1 error"
+    else:
+        quantity = "squared loss, clipped"
+        assumptions.append(range_assumption(predictor.y, limits))
+    return [
+        Bound(
+            name="held-out kl",
+            quantity=quantity,
+            empirical_risk=parts.empirical_risk,
+            complexity=0.0,
+            confidence=parts.confidence,
+            trivial_level=trivial_level(predictor.y, n),
+            regime=model.regime_,
+            sample="test",
+            n_rows=predictor.n_rows,
+            delta=delta,
+            assumptions=tuple(assumptions),
+        )
+    ]

@@ -1,0 +1,29 @@
+"""The dashboard: observables, predictive metrics, findings with codes, and the audit."""
+
+from kpp.diagnostics.audit import Audit, AuditCheck, audit
+from kpp.diagnostics.diagnose import Diagnostics, diagnose
+from kpp.diagnostics.display import (
+    BoundDisplay,
+    HalfForestDisplay,
+    MarginDisplay,
+    SpectrumDisplay,
+)
+from kpp.diagnostics.findings import Check, Finding
+from kpp.diagnostics.metrics import predictive_metrics
+from kpp.diagnostics.observables import Observable
+
+__all__ = [
+    "Audit",
+    "AuditCheck",
+    "BoundDisplay",
+    "Check",
+    "Diagnostics",
+    "Finding",
+    "HalfForestDisplay",
+    "MarginDisplay",
+    "Observable",
+    "SpectrumDisplay",
+    "audit",
+    "diagnose",
+    "predictive_metrics",
+]

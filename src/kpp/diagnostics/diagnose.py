@@ -1,0 +1,269 @@
+"""`diagnose`: observables, metrics and findings of a model on one sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from kpp._optional import optional
+from kpp._typing import AnyArray, FloatArray
+from kpp.bounds._given import sample_rows, seen_rows
+from kpp.bounds._sample import check_model, logistic_losses
+from kpp.bounds.oracles import PartitionOracles, oracles_at
+from kpp.bounds.spectrum import Spectrum
+from kpp.diagnostics.findings import Finding, find
+from kpp.diagnostics.metrics import N_BINS, predictive_metrics
+from kpp.diagnostics.observables import (
+    Observable,
+    capacity,
+    conditioning,
+    margins,
+    norms,
+    partition,
+    parts_of,
+    spectra_of,
+    stability,
+)
+from kpp.models.building import take_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnostics:
+    """The dashboard of a model on a sample.
+
+    Parameters
+    ----------
+    observables : tuple of Observable
+        The five families and the norm.
+    metrics : dict of float
+        Predictive metrics on the same rows.
+    findings : tuple of Finding
+        What stands out, warnings first.
+    sample : str
+        Which rows: "fit", "train" or "test".
+    regime : str
+        Regime of the model.
+    n_rows : int
+        Number of rows.
+    spectrum : Spectrum
+        Of the Gram at the rows; of the first fold of a cross-fit model.
+    margins : array of shape (n_rows,)
+        Signed margins; empty for regression.
+    oracles : PartitionOracles
+        The partition of every tree.
+    """
+
+    observables: tuple[Observable, ...]
+    metrics: dict[str, float]
+    findings: tuple[Finding, ...]
+    sample: str
+    regime: str
+    n_rows: int
+    spectrum: Spectrum
+    margins: FloatArray
+    oracles: PartitionOracles
+
+    def __getitem__(self, name: str) -> float:
+        """Return the value of an observable or of a metric, by its name."""
+        figures = {o.name: o.value for o in self.observables} | self.metrics
+        if name not in figures:
+            raise KeyError(f"No figure {name!r}; there are {', '.join(figures)}.")
+        return figures[name]
+
+    @property
+    def codes(self) -> list[str]:
+        """The codes of the findings."""
+        return [finding.code for finding in self.findings]
+
+    def to_frame(self) -> Any:
+        """Return one line per figure.
+
+        Returns
+        -------
+        frame : pandas DataFrame
+            Indexed by name, with family, symbol, value, error, spread and method.
+        """
+        lines = [asdict(observable) for observable in self.observables]
+        lines += [
+            {"name": name, "family": "predictive", "symbol": "", "value": value, "error": 0.0}
+            for name, value in self.metrics.items()
+        ]
+        frame = optional("pandas", "Diagnostics.to_frame").DataFrame(lines).set_index("name")
+        return frame.assign(sample=self.sample, regime=self.regime)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain numbers, strings, lists and dicts, ready for JSON.
+
+        Returns
+        -------
+        summary : dict
+            Figures that are not finite become None.
+        """
+        return {
+            "sample": self.sample,
+            "regime": self.regime,
+            "n_rows": self.n_rows,
+            "observables": [_plain(asdict(o)) for o in self.observables],
+            "metrics": _plain(self.metrics),
+            "findings": [_plain(asdict(f) | {"anchor": f.anchor}) for f in self.findings],
+        }
+
+    def __str__(self) -> str:
+        lines = [f"Diagnostics on {self.n_rows} {self.sample} rows, regime {self.regime}"]
+        for o in self.observables:
+            error = f" ± {o.error:.2g}" if o.error else ""
+            spread = f" (± {o.spread:.2g} over folds)" if np.isfinite(o.spread) else ""
+            lines.append(f"  {o.family:12} {o.name:28} {o.value:.4g}{error}{spread}")
+        lines += [f"  {'predictive':12} {k:28} {v:.4g}" for k, v in self.metrics.items()]
+        lines += [str(finding) for finding in self.findings] or ["No findings."]
+        return "\n".join(lines)
+
+
+def diagnose(
+    model: Any, X: Any, y: Any, *, sample: str = "test", silence: Sequence[str] = ()
+) -> Diagnostics:
+    r"""Compute the dashboard of a model: five families of observables, the norm, and findings.
+
+    Capacity: :math:`\mathrm{Tr}(G)/n` and :math:`d_{\mathrm{eff}}(\alpha)/n`. Conditioning:
+    :math:`\mu_{\min}(G) + \alpha`. Finite-forest stability: :math:`\Delta_K`. Partition quality:
+    the gain IG. Margins near zero. And :math:`\|w\|`. All are conditional on the fitted
+    representation; the Gram is that of the rows given, not centred.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+    X, y : arrays of shape (n_rows, n_features) and (n_rows,)
+        Rows. For "fit" and "train" what was given to fit, all rows.
+    sample : {"test", "train", "fit"}
+        Which rows these are; "fit" takes the rows of the linear layer. The paper's table is on
+        the test inputs.
+    silence : sequence of str
+        Codes of findings to leave out.
+
+    Returns
+    -------
+    diagnostics : Diagnostics
+        Exact up to 2,000 rows; above, what depends on all eigenvalues comes from random vectors,
+        with its error.
+
+    Notes
+    -----
+    A cross-fit model is taken fold by fold; values are means, with their spread.
+
+    References
+    ----------
+    Section on the conditional dashboard, table dashboard-summary.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.ensemble import RandomForestRegressor
+    >>> from kpp import KPPRegressor
+    >>> from kpp.diagnostics import diagnose
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> forest = RandomForestRegressor(30, max_depth=6, random_state=0)
+    >>> model = KPPRegressor(forest, alpha=0.4329).fit(X, y)
+    >>> diagnostics = diagnose(model, X, y, sample="train")
+    >>> round(diagnostics["trace_per_row"], 3), round(diagnostics["effective_dimension_per_row"], 3)
+    (0.143, 0.073)
+    >>> round(diagnostics["norm"], 1), round(diagnostics["gain"])
+    (727.3, 3609)
+    """
+    check_model(model)
+    X_all, codes, rows, n_classes = sample_rows(model, X, y, sample)
+    X_own, own = take_rows(X_all, rows), codes[rows]
+    all_labels = model.classes_[codes] if n_classes else codes
+    labels = all_labels[rows]
+    # Each fold of a cross-fit model finds its own rows among all.
+    parts = parts_of(model, X_all if model.regime_ == "cross-fit" else X_own, sample)
+    spectra = spectra_of(parts)
+    stable = stability(parts)
+    delta_k = stable[0].value if stable else np.nan
+    oracles = oracles_at(model, X_all, all_labels, rows, sample)
+    margin_figures, margin = margins(model, X_own, own)
+    observables = (
+        *capacity(model, spectra),
+        *conditioning(model, spectra, delta_k),
+        *stable,
+        *partition(oracles),
+        *margin_figures,
+        *norms(model, parts, spectra, margin, own),
+    )
+    metrics = predictive_metrics(model, X_own, labels)
+    figures = {o.name: o.value for o in observables} | metrics
+    figures |= _further_figures(model, X_all, codes, X_own, own, n_classes, sample, metrics)
+    if sample == "test" and model.regime_ == "shared" and seen_rows(model, parts[0].block):
+        figures["label_dependent"] = 1.0
+    return Diagnostics(
+        observables=observables,
+        metrics=metrics,
+        findings=tuple(find(model, figures, silence)),
+        sample=sample,
+        regime=model.regime_,
+        n_rows=len(own),
+        spectrum=spectra[0],
+        margins=margin,
+        oracles=oracles,
+    )
+
+
+def _further_figures(
+    model: Any,
+    X_all: Any,
+    codes: AnyArray,
+    X_own: Any,
+    own: AnyArray,
+    n_classes: int,
+    sample: str,
+    metrics: dict[str, float],
+) -> dict[str, float]:
+    """Figures that only the findings look at."""
+    alphas = np.asarray(model.alphas_)
+    on_edge = len(alphas) > 1 and model.alpha_ in (alphas.min(), alphas.max())
+    found = {
+        "alpha_on_edge": float(on_edge),
+        "label_dependent": float(model.regime_ == "shared" and sample != "test"),
+    }
+    if n_classes:
+        share = np.bincount(own, minlength=n_classes) / len(own)
+        known = share[share > 0]
+        entropy = float(-(known * np.log(known)).sum())
+        found["skill"] = entropy - metrics["log_loss"] if entropy > 0 else np.nan
+        # What a calibrated model of these probabilities would show by chance.
+        confidence = model.predict_proba(X_own).max(axis=1)
+        variance = float(np.mean(confidence * (1 - confidence)))
+        chance = np.sqrt(2 * min(N_BINS, len(own)) / (np.pi * len(own)) * variance)
+        found["excess_calibration_error"] = metrics["calibration_error"] - 2 * float(chance)
+    else:
+        found["skill"] = metrics["r2"]
+    gap = _out_of_fold_gap(model, X_all, codes, n_classes) if sample != "test" else np.nan
+    return found | {"out_of_fold_gap": gap}
+
+
+def _out_of_fold_gap(model: Any, X: Any, codes: AnyArray, n_classes: int) -> float:
+    """One minus the ratio of the training loss to the out-of-fold loss."""
+    prediction = model.oof_prediction_
+    if prediction is None or len(prediction) != len(model.fit_rows_):
+        return np.nan
+    rows = model.fit_rows_
+    X, y = take_rows(X, rows), codes[rows]
+    if n_classes:
+        scores = np.asarray(model.decision_function(X)).reshape(len(y), -1)
+        own = float(logistic_losses(scores, y).mean())
+        chosen = np.clip(np.asarray(prediction)[np.arange(len(y)), y], 1e-300, 1.0)
+        other = float(-np.log(chosen).mean())
+    else:
+        own = float(np.square(y - model.predict(X)).mean())
+        other = float(np.square(y - prediction).mean())
+    return 1 - own / other if other > 0 else np.nan
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: (None if isinstance(value, float) and not np.isfinite(value) else value)
+        for key, value in values.items()
+    }

@@ -1,0 +1,280 @@
+r"""The dashboard's observables: capacity, conditioning, stability, partition, margins, norm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from kpp._typing import AnyArray, FloatArray
+from kpp.bounds._sample import class_margins
+from kpp.bounds.oracles import PartitionOracles
+from kpp.bounds.spectrum import Estimate, Spectrum, gram_spectrum
+from kpp.geometry.composed import BlockMap
+from kpp.geometry.concentration import entrywise_concentration, half_forest_discrepancy
+from kpp.geometry.maps import MapBlock, PathMap
+from kpp.models.building import named_blocks, take_rows
+
+FAMILIES = ("capacity", "conditioning", "stability", "partition", "margins", "norm")
+# Scores below this share of their root mean square count as near zero.
+NEAR_ZERO = 0.1
+
+
+@dataclass(frozen=True)
+class Observable:
+    """One figure of the dashboard.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    family : str
+        One of the five families, or "norm".
+    symbol : str
+        As in the paper, where it has one.
+    value : float
+        The figure; for a cross-fit model the mean over its folds.
+    error : float
+        0 where the figure is exact; otherwise one standard error, see `kpp.bounds.Estimate`.
+    spread : float
+        Standard deviation over the folds of a cross-fit model; NaN for others.
+    method : str
+        How it was found.
+    """
+
+    name: str
+    family: str
+    symbol: str
+    value: float
+    error: float = 0.0
+    spread: float = np.nan
+    method: str = "exact"
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A predictor and its embedding at rows: the model, or one fold of a cross-fit model.
+
+    Parameters
+    ----------
+    block : MapBlock
+        The embedding at the rows.
+    X : rows
+        The rows themselves.
+    w : array of shape (n_scores, m)
+        Coefficients.
+    """
+
+    block: MapBlock
+    X: Any
+    w: FloatArray
+
+
+def parts_of(model: Any, X: Any, sample: str) -> list[Part]:
+    """The model at the rows; a cross-fit model fold by fold, in "fit" at each fold's own rows."""
+    w = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    if model.regime_ != "cross-fit":
+        return [Part(model.map_.on(X), X, w)]
+    folds = model.folds_
+    names = [name for name, _ in named_blocks(model.map_)]
+    blocks = [block for _, block in named_blocks(model.map_)]
+    columns = np.split(w, model.map_.offsets[1:-1], axis=1)
+    found = []
+    for q, (fit_rows, _) in enumerate(folds):
+        own = [k for k, name in enumerate(names) if name.endswith(f"fold{q}")]
+        rows = take_rows(X, fit_rows) if sample == "fit" else X
+        at_rows = [(names[k], blocks[k].on(rows)) for k in own]
+        block: MapBlock = at_rows[0][1] if len(own) == 1 else BlockMap(at_rows)
+        found.append(Part(block, rows, len(folds) * np.hstack([columns[k] for k in own])))
+    return found
+
+
+def capacity(model: Any, spectra: list[Spectrum]) -> list[Observable]:
+    """Normalised trace and, for ridge, normalised effective dimension."""
+    trace = [Estimate(s.trace / s.n_rows, 0.0, "row norms") for s in spectra]
+    found = [_observable("trace_per_row", "capacity", "Tr(G)/n", trace)]
+    if not is_classifier(model):
+        alpha = float(model.alpha_)
+        per_row = []
+        for s in spectra:
+            d = s.effective_dimension(alpha)
+            per_row.append(Estimate(d.value / s.n_rows, d.error / s.n_rows, d.method))
+        found.append(
+            _observable("effective_dimension_per_row", "capacity", "d_eff(alpha)/n", per_row)
+        )
+    return found
+
+
+def conditioning(model: Any, spectra: list[Spectrum], delta_k: float) -> list[Observable]:
+    """Smallest eigenvalue, shifted by alpha, and with the half-forest guardrail."""
+    alpha = float(model.alpha_)
+    smallest = [s.smallest for s in spectra]
+    shifted = [Estimate(e.value + alpha, e.error, e.method) for e in smallest]
+    found = [
+        _observable("smallest_eigenvalue", "conditioning", "mu_min(G)", smallest),
+        _observable("shifted_smallest_eigenvalue", "conditioning", "mu_min(G) + alpha", shifted),
+    ]
+    if np.isfinite(delta_k):
+        guarded = [
+            Estimate(max(e.value - delta_k, 0.0) + alpha, e.error, e.method) for e in smallest
+        ]
+        found.append(
+            _observable(
+                "guarded_smallest_eigenvalue",
+                "conditioning",
+                "(mu_min(G) - Delta_K)_+ + alpha",
+                guarded,
+            )
+        )
+    ratio = []
+    for s in spectra:
+        largest = s.largest.value
+        value = (largest + alpha) / (s.smallest.value + alpha)
+        # Where the smallest eigenvalue is only bounded from above, it may be as small as 0.
+        most = value if s.is_exact else (largest + alpha) / alpha
+        ratio.append(Estimate(value, most - value, s.smallest.method))
+    found.append(
+        _observable("condition_number", "conditioning", "(mu_max + alpha)/(mu_min + alpha)", ratio)
+    )
+    return found
+
+
+def stability(parts: list[Part]) -> list[Observable]:
+    """Half-forest discrepancy, alone and relative to the size of the Gram."""
+    absolute, relative, n_trees, n_rows = [], [], [], 0
+    for part in parts:
+        for _, block in named_blocks(part.block):
+            if not isinstance(block, PathMap) or block.forest.n_trees < 2:
+                continue
+            value = half_forest_discrepancy(block, part.X)
+            size = _largest(block.normalized("tree"))
+            absolute.append(Estimate(value, 0.0, "Lanczos"))
+            relative.append(Estimate(value / size if size > 0 else 0.0, 0.0, "Lanczos"))
+            n_trees.append(block.forest.n_trees)
+            n_rows = block.shape[0]
+    if not absolute:
+        return []
+    return [
+        _observable("half_forest_discrepancy", "stability", "Delta_K", absolute),
+        _observable("relative_discrepancy", "stability", "Delta_K / |G_K|", relative),
+        Observable(
+            "entrywise_concentration",
+            "stability",
+            "eps_K",
+            entrywise_concentration(min(n_trees), n_rows),
+            method="Hoeffding, delta = 0.05, trees independent given the data",
+        ),
+    ]
+
+
+def partition(oracles: PartitionOracles) -> list[Observable]:
+    """Gain of the average tree, its share of the root, and the share corrected for leaves."""
+    symbol = "IG_h" if oracles.kind == "entropy" else "IG_var"
+    return [
+        Observable("root", "partition", "h(r)" if symbol == "IG_h" else "Var(Y)", oracles.root),
+        Observable("gain", "partition", symbol, oracles.gain),
+        Observable("leaf_risk", "partition", "R_leaf", oracles.leaf_risk),
+        Observable("gain_share", "partition", f"{symbol} / root", oracles.share),
+        Observable(
+            "adjusted_gain_share",
+            "partition",
+            "",
+            adjusted_share(oracles),
+            method="corrected for the number of reached leaves",
+        ),
+    ]
+
+
+def adjusted_share(oracles: PartitionOracles) -> float:
+    r"""Share that the partitions explain, corrected for leaves of few rows; NaN if it cannot be.
+
+    With L leaves a target that nothing explains has a leaf risk of about
+    :math:`(1 - L/n)` times its variance. The correction is that of the adjusted R squared; for
+    the entropy it is that of Miller and Madow, one half of a degree of freedom per leaf and row.
+    """
+    trees = oracles.per_tree
+    usable = (trees.n_leaves < 0.9 * trees.n_rows) & (trees.root > 0)
+    if not usable.any():
+        return np.nan
+    n, root, risk = trees.n_rows[usable], trees.root[usable], trees.leaf_risk[usable]
+    share = trees.n_leaves[usable] / n
+    if oracles.kind == "variance":
+        corrected = risk / (1 - share) / (root * n / (n - 1))
+    else:
+        corrected = (risk + share / 2) / (root + 0.5 / n)
+    return float(1 - corrected.mean())
+
+
+def margins(model: Any, X: Any, codes: AnyArray) -> tuple[list[Observable], FloatArray]:
+    """Signed margins near zero; for regression none."""
+    if not is_classifier(model):
+        return [], np.empty(0)
+    scores = np.asarray(model.decision_function(X), dtype=np.float64)
+    margin = class_margins(scores.reshape(len(codes), -1), codes).min(axis=1)
+    size = float(np.sqrt(np.square(margin).mean()))
+    near = float((np.abs(margin) <= NEAR_ZERO * size).mean())
+    return [
+        Observable("median_margin", "margins", "median m", float(np.median(margin))),
+        Observable("lower_margin", "margins", "10% quantile of m", float(np.quantile(margin, 0.1))),
+        Observable(
+            "margins_near_zero",
+            "margins",
+            f"share of |m| <= {NEAR_ZERO} rms(m)",
+            near,
+        ),
+        Observable("wrong_side", "margins", "share of m <= 0", float((margin <= 0).mean())),
+    ], margin
+
+
+def norms(
+    model: Any, parts: list[Part], spectra: list[Spectrum], margin: FloatArray, y: AnyArray
+) -> list[Observable]:
+    r"""Norm of w, and the certified radius that it leaves, relative to a typical distance.
+
+    The radius is :math:`(\text{scale} / \|w\|)^2` with the median absolute margin, or the
+    standard deviation of the target, as scale; a typical distance is the mean
+    :math:`\delta_T` between two rows.
+    """
+    each = [Estimate(float(np.linalg.norm(part.w)), 0.0, "exact") for part in parts]
+    found = [_observable("norm", "norm", "|w|", each)]
+    scale = float(np.median(np.abs(margin))) if len(margin) else float(np.std(y))
+    radii = []
+    for part, norm in zip(parts, each, strict=True):
+        n = part.block.shape[0]
+        share = np.full(n, 1.0 / n)
+        spread = part.block.row_norms(squared=True).mean() - share @ part.block.gram_matvec(share)
+        distance = 2 * max(float(spread), 0.0)
+        ratio = np.inf
+        if norm.value > 0 and distance > 0:
+            ratio = (scale / norm.value) ** 2 / distance
+        radii.append(Estimate(float(ratio), 0.0, "exact"))
+    found.append(_observable("relative_radius", "norm", "(scale/|w|)^2 / mean delta_T", radii))
+    return found
+
+
+def spectra_of(parts: list[Part]) -> list[Spectrum]:
+    """The spectrum of every part, uncentred as in the paper."""
+    return [gram_spectrum(part.block) for part in parts]
+
+
+def _largest(block: MapBlock) -> float:
+    """Largest eigenvalue of a Gram, by a few steps of Lanczos."""
+    n = block.shape[0]
+    if n <= 3:
+        return float(np.linalg.norm(block.gram(), 2))
+    return gram_spectrum(block, exact_rows=0, n_probes=1, n_steps=min(12, n)).largest.value
+
+
+def _observable(name: str, family: str, symbol: str, each: list[Estimate]) -> Observable:
+    values = np.array([estimate.value for estimate in each])
+    return Observable(
+        name=name,
+        family=family,
+        symbol=symbol,
+        value=float(values.mean()),
+        error=float(np.mean([estimate.error for estimate in each])),
+        spread=float(values.std()) if len(each) > 1 and np.isfinite(values).all() else np.nan,
+        method=each[0].method if each[0].method != "exact" else "exact",
+    )

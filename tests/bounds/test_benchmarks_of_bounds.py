@@ -1,0 +1,60 @@
+"""The benchmarks of bounds and findings run on small data, so that they do not rot."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    for name, target in (("made_numbers", X[:, 0]), ("made_classes", X[:, 0] > 0)):
+        table = pd.DataFrame(X, columns=list("abc")).assign(target=target)
+        table.to_csv(path / f"{name}.csv.gz", index=False)
+    sets = {"regression": ["made_numbers"], "classification": ["made_classes"]}
+    (path / "suite.json").write_text(json.dumps({"development": sets}))
+    return path
+
+
+def run(script, folder, out, *options):
+    command = [sys.executable, BENCHMARKS / script, "--data-dir", folder, "--out", out, *options]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def test_bounds_honest(folder, tmp_path):
+    run("bounds_honest.py", folder, tmp_path, "--seeds", "1", "--trees", "5")
+    result = json.loads((tmp_path / "bounds_honest.json").read_text())
+    for task in ("classification", "regression"):
+        (row,) = result["honest"][task]
+        assert row["best_bound"] <= row["bound"]
+        assert row["center_bound"] <= row["best_bound"]
+    assert "bound-optimal" in (tmp_path / "bounds_honest.md").read_text()
+
+
+def test_the_papers_table(tmp_path):
+    options = ("--sets", "breast_cancer", "--seeds", "1", "--trees", "5", "5")
+    run("bounds.py", tmp_path, tmp_path, *options)
+    result = json.loads((tmp_path / "bounds.json").read_text())
+    (paper,), (ours,) = result["paper"], result["ours"]
+    assert paper["trivial"]
+    assert not paper["guarantee"]
+    assert ours["best_bound"] < ours["level"]
+    page = (tmp_path / "bounds.md").read_text()
+    assert "| breast_cancer | 8.66 ± 0.13 |" in page
+    assert page.count("| breast_cancer |") == 2
+
+
+def test_findings_calibration(folder, tmp_path):
+    run("findings_calibration.py", folder, tmp_path, "--seeds", "2")
+    result = json.loads((tmp_path / "findings_calibration.json").read_text())
+    assert len(result["fits"]) == 6
+    assert "KPP002" in (tmp_path / "findings_calibration.md").read_text()

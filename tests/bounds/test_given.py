@@ -1,0 +1,138 @@
+"""What the caller gives against what the model was fitted on."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import KFold
+
+from kpp import KPPClassifier, KPPRegressor
+from kpp.bounds import bias_variance, bound_path, partition_oracles, risk_bounds
+from kpp.bounds._given import check_same_target, seen_rows
+from kpp.diagnostics import diagnose
+
+X, Y = load_breast_cancer(return_X_y=True)
+DX, DY = load_diabetes(return_X_y=True)
+IX, IY = load_iris(return_X_y=True)
+REGIMES = {
+    "shared": {"regime": "shared"},
+    "honest": {"regime": "honest"},
+    "partition": {"regime": "honest", "center": "partition"},
+    "cross-fit": {"regime": "cross-fit", "cv": KFold(3, shuffle=True, random_state=0)},
+}
+
+
+def changed(y, row, task):
+    other = y.copy()
+    other[row] = y[row] + y.std() if task == "numbers" else (y[row] + 1) % (y.max() + 1)
+    return other
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("alpha", [1e-4, 1.0, "auto"])
+@pytest.mark.parametrize("regime", REGIMES)
+@pytest.mark.parametrize("task", ["numbers", "two classes", "three classes"])
+def test_one_other_label_is_noticed(task, regime, alpha, weighted):
+    rows, y = {"numbers": (DX, DY), "two classes": (X, Y), "three classes": (IX, IY)}[task]
+    estimator = KPPRegressor if task == "numbers" else KPPClassifier
+    model = estimator(n_estimators=6, alpha=alpha, random_state=0, **REGIMES[regime])
+    weight = np.random.default_rng(0).uniform(0, 3, len(y)) if weighted else None
+    model.fit(rows, y, sample_weight=weight)
+    n_classes = 0 if task == "numbers" else y.max() + 1
+    check_same_target(model, y, n_classes)  # its own target passes
+    weights = model.sample_weight_
+    row = model.fit_rows_[0 if weights is None else np.argmax(weights)]
+    with pytest.raises(ValueError, match="this y is another"):
+        check_same_target(model, changed(y, row, task), n_classes)
+
+
+def test_every_function_asks():
+    model = KPPRegressor(n_estimators=6, regime="honest", alpha=1.0, random_state=0).fit(DX, DY)
+    other = DY[::-1].copy()
+    for function in (risk_bounds, bound_path, bias_variance):
+        with pytest.raises(ValueError, match="this y is another"):
+            function(model, DX, other)
+    for function in (diagnose, partition_oracles):
+        with pytest.raises(ValueError, match="this y is another"):
+            function(model, DX, other, sample="fit")
+        function(model, DX, other)  # of other rows anything may be asked
+    with pytest.raises(ValueError, match="this y is another"):
+        risk_bounds(model, DX, model.predict(DX))
+    # Rows that only grew trees leave no trace in the linear layer.
+    check_same_target(model, changed(DY, model.partition_rows_[0], "numbers"), 0)
+
+
+def test_a_constant_target():
+    model = KPPRegressor(n_estimators=3, alpha=1.0).fit(DX, np.full(442, 3.0))
+    check_same_target(model, np.full(442, 3.0), 0)
+    with pytest.raises(ValueError, match="this y is another"):
+        check_same_target(model, np.full(442, 5.0), 0)
+
+
+def test_two_of_three_classes_in_the_fit_fold():
+    # One score is then written as two halves, and penalised as one.
+    y = (Y + 1).copy()
+    model = KPPClassifier(n_estimators=5, regime="honest", alpha=1e-2, random_state=0)
+    y[model.fit(X, Y).partition_rows_[:5]] = 0
+    model.fit(X, y)
+    assert len(np.unique(y[model.fit_rows_])) == 2
+    check_same_target(model, y, 3)
+    with pytest.raises(ValueError, match="this y is another"):
+        check_same_target(model, np.where(np.arange(len(y)) == model.fit_rows_[0], 3 - y, y), 3)
+
+
+def test_a_fit_that_was_cut_off_is_not_asked():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = KPPRegressor(n_estimators=20, alpha=1e-6, max_iter=3).fit(DX, DY)
+    check_same_target(model, DY, 0)
+
+
+# Rows of the fit that are called unseen.
+
+
+@pytest.mark.parametrize("regime", ["shared", "honest"])
+def test_rows_of_the_fit_are_no_test_rows(regime):
+    model = KPPClassifier(
+        n_estimators=20, regime=regime, alpha=1e-2, fit_intercept=False, random_state=0
+    ).fit(X[::2], Y[::2])
+    fit = model.fit_rows_
+    for rows in (X[::2], X[::2][fit]):
+        y = Y[::2] if len(rows) > len(fit) or regime == "shared" else Y[::2][fit]
+        report = risk_bounds(model, rows, y, sample="test")
+        assert not any(bound.is_guarantee for bound in report)
+        assert "given to fit" in report["held-out kl"].failing[0].why
+    assert all(b.is_guarantee for b in risk_bounds(model, X[1::2], Y[1::2], sample="test"))
+
+
+def test_some_rows_of_the_fit_among_others():
+    model = KPPRegressor(n_estimators=30, alpha=1.0, random_state=0).fit(DX[:300], DY[:300])
+    shuffled = np.random.default_rng(0).permutation(300)
+    assert "among them" in seen_rows(model, model.map_.on(DX[shuffled]))
+    assert "100% of these" in seen_rows(model, model.map_.on(DX[:50]))
+    assert seen_rows(model, model.map_.on(DX[300:])) is None
+    mixed = np.vstack([DX[:60], DX[300:340]])
+    assert "60% of these" in seen_rows(model, model.map_.on(mixed))
+
+
+def test_coarse_forests_accuse_nobody():
+    # Where leaves are few, other rows reach the same ones.
+    one = KPPRegressor(RandomForestRegressor(1, max_depth=1, random_state=0), alpha=1.0)
+    one.fit(DX[:10], DY[:10])
+    assert seen_rows(one, one.map_.on(DX[10:20])) is None
+    tree = KPPRegressor(ExtraTreesRegressor(1, random_state=0), alpha=1.0).fit(DX[:300], DY[:300])
+    assert seen_rows(tree, tree.map_.on(DX[300:])) is None
+    root = ExtraTreesRegressor(30, min_samples_leaf=200, random_state=0).fit(DX[:300], DY[:300])
+    fixed = KPPRegressor(FrozenEstimator(root), regime="fixed", alpha=1.0, node_weight="uniform")
+    fixed.fit(DX[:221], DY[:221])
+    assert seen_rows(fixed, fixed.map_.on(DX[221:])) is None
+
+
+def test_the_dashboard_says_that_the_labels_were_seen():
+    model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(DX[:300], DY[:300])
+    assert "KPP009" in diagnose(model, DX[:300], DY[:300]).codes
+    assert "KPP009" not in diagnose(model, DX[300:], DY[300:]).codes

@@ -1,0 +1,129 @@
+"""The steps of the informed bounds' proofs, each checked on its own."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from kpp.bounds._terms import (
+    Grid,
+    _clipped_square,
+    clipped_bound,
+    pac_bayes_bound,
+    pac_bayes_squared_bound,
+    ramp,
+    ramp_bound,
+)
+from kpp.bounds.kl import kl_inverse
+
+RNG = np.random.default_rng(0)
+GRID = Grid.scaled(1.0, 0.5)
+
+
+def test_the_ramp_lies_above_the_error_and_has_its_slope():
+    margins = np.linspace(-3, 3, 301)
+    values = ramp(margins, 0.7)
+    assert (values >= (margins <= 0)).all()
+    assert (values <= (margins < 0.7)).all()
+    assert np.abs(np.diff(values)).max() <= np.diff(margins)[0] / 0.7 + 1e-12
+
+
+def test_an_error_costs_at_least_the_quantile_under_noise():
+    # The step from the randomised to the deterministic predictor, binary.
+    sigma, t, psi = 0.8, 1.5, RNG.uniform(0.1, 2, 1000)
+    g = RNG.normal(size=1000)
+    for rho in (t * sigma * psi, t * sigma * psi.max()):
+        cost = norm.cdf((rho - g) / (sigma * psi))
+        assert (cost[g <= 0] >= norm.cdf(t) - 1e-12).all()
+
+
+def test_multiclass_union_bounds_the_noisy_error():
+    sigma, t, psi = 0.5, 1.0, 0.9
+    scores = np.array([[1.0, 0.6, 0.2], [0.1, 0.5, 0.3]])
+    y = np.array([0, 0])
+    noisy = scores[None] + sigma * psi * RNG.normal(size=(200_000, 2, 3))
+    least = (noisy[:, :, :1] - noisy[:, :, 1:]).min(axis=2)
+    exact = (least <= t * sigma * np.sqrt(2) * psi).mean(axis=0)
+    margins = scores[:, :1] - scores[:, 1:]
+    union = norm.cdf(t - margins / (sigma * np.sqrt(2) * psi)).sum(axis=1)
+    assert (np.minimum(union, 1) >= exact - 0.005).all()
+    assert exact[1] >= norm.cdf(t)  # the second row is an error
+    assert (y == 0).all()
+
+
+def test_expected_clipped_square_against_simulation():
+    y, g = np.array([0.2, 0.9, 0.5, 0.0]), np.array([0.4, 1.3, -0.7, 1.0])
+    noise = np.array([0.3, 0.5, 0.1, 0.0])
+    low, high = np.full(4, -0.2), np.full(4, 1.2)
+    z = RNG.normal(size=(400_000, 4))
+    drawn = np.square(y - np.clip(g + noise * z, low, high)).mean(axis=0)
+    np.testing.assert_allclose(_clipped_square(y, g, noise, low, high), drawn, atol=3e-3)
+
+
+def test_noise_does_not_hide_squared_loss():
+    # The step of the squared-loss theorem: loss of the clipped g <= noisy loss / (2 Phi(t) - 1).
+    y, g = RNG.uniform(0, 1, 5000), RNG.normal(0.5, 1.5, 5000)
+    for sigma in (0.01, 0.1, 1.0, 5.0):
+        for t in (1.0, 2.0, 3.0):
+            noise = sigma * RNG.uniform(0.2, 1, 5000)
+            tau = t * noise
+            noisy = _clipped_square(y, g, noise, -tau, 1 + tau)
+            plain = np.square(y - np.clip(g, 0, 1))
+            assert (plain <= noisy / (2 * norm.cdf(t) - 1) + 1e-12).all()
+            assert (noisy <= np.square(1 + tau)).all()
+
+
+def test_ramp_bound_by_hand():
+    margins = np.array([0.4, -0.1, 2.0, 0.05] * 25)
+    parts = ramp_bound(margins, 0.3, 0.1, 0.5, GRID, 0.05)
+    B, beta, rho = parts.cell["B"], parts.cell["beta"], parts.cell["rho"]
+    assert B >= 0.3 > B / 2
+    assert beta >= 0.1 > beta / 2
+    expected = ramp(margins, rho).mean() + 2 * (B * 0.5 + beta) / (rho * 10)
+    expected += np.sqrt(np.log(GRID.n_ramp / 0.05) / 200)
+    assert parts.total == pytest.approx(expected)
+    assert parts.empirical_risk == 0.25
+    four = ramp_bound(margins, 0.3, 0.1, 0.5, GRID, 0.05, n_classes=4)
+    assert four.total > parts.total
+
+
+def test_pac_bayes_by_hand():
+    margins, norms = np.array([0.4, -0.1, 2.0, 0.05] * 25), np.full(100, 0.6)
+    parts = pac_bayes_bound(margins[:, None], norms, 0.2, GRID, 0.05)
+    sigma, t = parts.cell["sigma"], parts.cell["t"]
+    smooth = norm.cdf(t - margins / (sigma * 0.6)).mean()
+    budget = (0.2**2 / (2 * sigma**2) + np.log(2 * 10 * 2 * GRID.n_pac / 0.05)) / 100
+    assert parts.total == pytest.approx(float(kl_inverse(smooth, budget)) / norm.cdf(t))
+    same = pac_bayes_bound(margins[:, None], norms, 0.2, GRID, 0.05, sup_norm=0.6)
+    assert same.total == pytest.approx(parts.total)
+    wider = pac_bayes_bound(margins[:, None], norms, 0.2, GRID, 0.05, sup_norm=1.2)
+    assert wider.total >= parts.total
+    assert parts.complexity >= 0
+    assert parts.confidence >= 0
+
+
+def test_at_the_centre_half_of_delta_is_its_own():
+    margins, norms = np.array([0.4, -0.1, 2.0, 0.5] * 25), np.full(100, 0.6)
+    parts = pac_bayes_bound(margins[:, None], norms, 0.0, GRID, 0.05)
+    assert parts.total == pytest.approx(float(kl_inverse(0.25, np.log(40) / 100)))
+    y, g = RNG.uniform(0, 1, 100), RNG.uniform(0, 1, 100)
+    parts = pac_bayes_squared_bound(y, g, norms, (0.0, 1.0), 0.0, 0.6, GRID, 0.05)
+    assert parts.total == pytest.approx(float(kl_inverse(np.mean((y - g) ** 2), np.log(40) / 100)))
+
+
+def test_bounds_grow_with_the_distance_and_end_at_infinity():
+    margins, norms = np.array([0.4, -0.1, 2.0, 0.05] * 25), np.full(100, 0.6)
+    y, g = RNG.uniform(0, 1, 100), RNG.uniform(0, 1, 100)
+    for bound in (
+        lambda d: ramp_bound(margins, d, 0.0, 0.5, GRID, 0.05).total,
+        lambda d: pac_bayes_bound(margins[:, None], norms, d, GRID, 0.05).total,
+        lambda d: clipped_bound(y, g, (0, 1), d, 0.0, 0.5, GRID, 0.05).total,
+        lambda d: pac_bayes_squared_bound(y, g, norms, (0, 1), d, 0.6, GRID, 0.05).total,
+    ):
+        totals = [bound(d) for d in (0.0, 0.01, 0.1, 1.0, 10.0)]
+        assert (np.diff(totals) >= -1e-12).all()
+        assert bound(1e9) >= 1
+
+
+def test_rows_without_an_embedding():
+    parts = pac_bayes_bound(np.array([[1.0], [-1.0]] * 50), np.zeros(100), 0.1, GRID, 0.05)
+    assert parts.cell["smoothed"] == 0.5
