@@ -51,6 +51,12 @@ def slow(task, seed):
     return Constant(lambda: time.sleep(0.15))
 
 def endless(task, seed):
+    def turn():
+        while True:
+            pass
+    return Constant(turn)
+
+def asleep(task, seed):
     return Constant(lambda: time.sleep(1000))
 
 def greedy(task, seed):
@@ -133,11 +139,11 @@ def test_kill_and_resume(made):
 def test_limits_failures_and_missing(made):
     config = write_config(
         made,
-        ["slow", "endless", "greedy", "faulty", "vanishing", "absent"],
+        ["slow", "endless", "asleep", "greedy", "faulty", "vanishing", "absent"],
         data={"regression": ["numbers", "nowhere"]},
         seconds=4,
         memory_gb=0.5,
-        workers=4,
+        workers=5,
     )
     text = config.read_text().replace("made_methods:absent", "no_such_library:absent")
     config.write_text(text)
@@ -148,10 +154,11 @@ def test_limits_failures_and_missing(made):
     assert "missing method absent: No module named 'no_such_library'" in done.stderr
     found = Records(made / "out").done
     status = {task.method: record["status"] for task, record in found.items()}
-    expected = {"slow": "ok", "endless": "overrun", "greedy": "overrun"}
+    expected = {"slow": "ok", "endless": "overrun", "asleep": "overrun", "greedy": "overrun"}
     assert status == expected | {"faulty": "failed", "vanishing": "failed"}
     error = {task.method: record.get("error") for task, record in found.items()}
     assert error["endless"].startswith("time")
+    assert error["asleep"].startswith("time")
     assert error["greedy"].startswith("memory")
     assert error["faulty"] == "ValueError: no such luck"
     assert "code 3" in error["vanishing"]
@@ -311,7 +318,7 @@ regression = {json.dumps([f"s{k}" for k in range(6)])}
             records.append(one | {"status": "overrun", "error": "time"})
             continue
         loss = {"kpp": 1.0, "linear": 2.0, "baseline": 3.0, "rf_plus": 0.5}[task.method]
-        costs = {"fit_s": 1.0, "predict_s": 0.1, "fit_mb": 5.0}
+        costs = {"fit_s": 1.0, "fit_cpu_s": 1.0, "predict_s": 0.1, "fit_mb": 5.0}
         records.append(one | {"status": "ok", "rmse": loss + 0.1 * task.seed} | costs)
     page = tables.write_report(tmp_path).read_text()
     assert "| rf plus | not ranked |" in page

@@ -52,7 +52,8 @@ class Config:
     rows : dict of str to int
         Other numbers of rows, by set.
     seconds, memory_gb : float
-        Limits of a task; beyond them it is stopped and recorded as an overrun.
+        Limits of a task, of processor time and of resident memory; beyond them it is stopped and
+        recorded as an overrun.
     give_up : {"larger", "seeds", "never"}
         What is recorded as "skipped" without running once a method overran on a set: its other
         seeds there; for "larger" also the sets of the same task with at least as many rows and

@@ -27,6 +27,9 @@ from suite.rivals import MissingLibraryError, check, find
 from suite.worker import ONE_THREAD, run
 
 POLL = 0.1
+# The limit of time is of the processor's time: a task has one thread, and what else the machine
+# does shall not decide. A task that waits is stopped after so many times the limit.
+PATIENCE = 3.0
 CONFIG = "config.toml"
 
 
@@ -209,8 +212,9 @@ class _Run:
         size = resident_bytes(one.process.pid)
         one.peak = max(one.peak, size)
         seconds = time.monotonic() - one.start
+        busy = max(cpu_seconds(one.process.pid), seconds / PATIENCE)
         stopped = None
-        if not over and seconds > self.config.seconds:
+        if not over and busy > self.config.seconds:
             stopped = f"time: more than {self.config.seconds:g} s"
         elif not over and size > self.limit:
             stopped = f"memory: more than {self.config.memory_gb:g} GB"
@@ -269,6 +273,17 @@ def resident_bytes(pid: int) -> int:
         return 1024 * int(shown.stdout)
     except (OSError, ValueError, IndexError, subprocess.SubprocessError):
         return 0
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process so far; 0 where it cannot be read or the process is gone."""
+    try:
+        # After the name, which may hold anything up to the last bracket: state is field 3, the
+        # user's and the system's ticks are fields 14 and 15.
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 def _keep_config(path: Path, config: Config, folder: Path) -> None:
