@@ -7,7 +7,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
+import numpy as np
 from joblib import effective_n_jobs
+
+from kpp._typing import FloatArray
 
 # Pools are kept: starting threads costs as much as a product with a small map.
 _pools: dict[int, ThreadPoolExecutor] = {}
@@ -44,6 +47,43 @@ def run_blocks(work: Callable[[int], None], n_blocks: int, n_jobs: int | None) -
     # Consuming the iterator waits for every block and raises what a block raised.
     for _ in _pools[n_threads].map(work, range(n_blocks)):
         pass
+
+
+def sum_blocks(
+    work: Callable[[int, FloatArray], None],
+    n_blocks: int,
+    shape: tuple[int, ...],
+    n_jobs: int | None,
+) -> FloatArray:
+    """Add up what the blocks write into arrays of zeros, in order.
+
+    On one thread the blocks share one array, which stays in the cache; the sums are the same.
+
+    Parameters
+    ----------
+    work : callable
+        Takes the number of a block and an array of zeros.
+    n_blocks : int
+        Number of blocks, at least one.
+    shape : tuple of int
+        Shape of the sum.
+    n_jobs : int or None
+        As in `run_blocks`.
+    """
+    total = np.zeros(shape)
+    if min(effective_n_jobs(n_jobs), n_blocks) <= 1:
+        work(0, total)
+        part = np.empty(shape) if n_blocks > 1 else total
+        for block in range(1, n_blocks):
+            part.fill(0.0)
+            work(block, part)
+            total += part
+        return total
+    parts = np.zeros((n_blocks - 1, *shape))
+    run_blocks(lambda b: work(b, parts[b - 1] if b else total), n_blocks, n_jobs)
+    for part in parts:
+        total += part
+    return total
 
 
 def blocks_of(n_items: int, n_blocks: int) -> list[tuple[int, int]]:

@@ -27,7 +27,13 @@ from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.solvers.ridge import DENSE_ROWS
 
+# How many solutions the start of the next alpha is extrapolated from, in the logarithm of alpha.
+# Against starting at the last one, two make half the products on real data, three a little less.
+EXTRAPOLATED = 3
+
 Product = Callable[[FloatArray], FloatArray]
+# Takes a change of the scores to the change of the gradient, in place.
+Bend = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,16 +173,25 @@ class LogisticProblem:
         alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
         if alphas.size == 0 or not (alphas > 0).all() or not np.isfinite(alphas).all():
             raise ValueError(f"alpha must be positive and finite; got {alphas}.")
-        v, b = self._loss.null_model()
-        dual = np.zeros((len(alphas), *v.shape))
-        intercept = np.zeros((len(alphas), len(b)))
+        start = self._loss.null_model()
+        dual = np.zeros((len(alphas), *start[0].shape))
+        intercept = np.zeros((len(alphas), len(start[1])))
         n_iter, residual = np.zeros(len(alphas), dtype=int), np.zeros(len(alphas))
+        behind: list[int] = []
         for k in np.argsort(-alphas, kind="stable"):
             alpha = float(alphas[k])
-            v, b = self._known.get(alpha, (v, b))
+            if alpha in self._known:
+                v, b = self._known[alpha]
+            elif behind:
+                weight = _extrapolation(np.log(alphas[behind]), np.log(alpha))
+                v, b = (np.tensordot(weight, a[behind], 1) for a in (dual, intercept))
+            else:
+                v, b = start
             v, b, n_iter[k], norm = _newton(self._loss, alpha, v, b, tol * self._scale, max_iter)
             dual[k], intercept[k], residual[k] = v, b, norm / self._scale
             self._known[alpha] = (v, b)
+            if not behind or alpha < alphas[behind[-1]]:
+                behind = [*behind, int(k)][-EXTRAPOLATED:]
         converged = residual <= tol
         if not converged.all():
             warnings.warn(
@@ -203,9 +218,9 @@ class _Binary:
     def gradient(self, score: FloatArray) -> FloatArray:
         return -self.sign * expit(-self.sign * score)
 
-    def curvature(self, score: FloatArray) -> Product:
-        slope = expit(score) * expit(-score)
-        return lambda change: slope * change
+    def curvature(self, score: FloatArray, share: FloatArray) -> Bend:
+        slope = expit(score) * expit(-score) * share
+        return lambda change: np.multiply(change, slope, out=change)
 
 
 class _Multinomial:
@@ -222,9 +237,15 @@ class _Multinomial:
     def gradient(self, score: FloatArray) -> FloatArray:
         return np.exp(log_softmax(score, axis=1)) - self.target
 
-    def curvature(self, score: FloatArray) -> Product:
+    def curvature(self, score: FloatArray, share: FloatArray) -> Bend:
         p = np.exp(log_softmax(score, axis=1))
-        return lambda change: p * (change - (p * change).sum(axis=1, keepdims=True))
+        weighted = p * share
+
+        def bend(change: FloatArray) -> FloatArray:
+            change -= (p * change).sum(axis=1, keepdims=True)
+            return np.multiply(change, weighted, out=change)
+
+        return bend
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,12 +270,9 @@ class _Loss:
             for _ in range(100):  # damped Newton in at most a few numbers
                 score = self.offset + b
                 slope = (self.share * self.loss.gradient(score)).sum(axis=0)
-                curvature = self.loss.curvature(score)
+                bend = self.loss.curvature(score, self.share)
                 hessian = np.column_stack(
-                    [
-                        (self.share * curvature(np.broadcast_to(unit, v.shape))).sum(axis=0)
-                        for unit in np.eye(len(b))
-                    ]
+                    [bend(np.tile(unit, (len(v), 1))).sum(axis=0) for unit in np.eye(len(b))]
                 )
                 step = np.linalg.lstsq(hessian, slope, rcond=1e-12)[0]
                 step /= max(1.0, np.abs(step).max() / 5)
@@ -266,6 +284,14 @@ class _Loss:
             if len(b) > 1:
                 b = b - b.mean()  # the softmax does not see a common shift
         return v, b
+
+
+def _extrapolation(known: FloatArray, at: float) -> FloatArray:
+    """Weights of values at known places in the polynomial through them, taken elsewhere."""
+    gaps = known[:, None] - known + np.eye(len(known))
+    ratios = (at - known) / gaps
+    np.fill_diagonal(ratios, 1.0)
+    return ratios.prod(axis=1)
 
 
 def _gram_product(block: MapBlock) -> Product:
@@ -332,22 +358,31 @@ def _conjugate_gradients(
     max_iter: int,
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Solve the Newton system; the step, its product with the Gram, and its intercept."""
-    curvature = problem.loss.curvature(score)
-    r, gram_r, r_b = right
-    p, gram_p, p_b = r, gram_r, r_b
+    bend = problem.loss.curvature(score, problem.share)
+    r, gram_r, r_b = (part.copy() for part in right)
+    p, gram_p, p_b = r.copy(), gram_r.copy(), r_b
     rho = np.vdot(r, gram_r) + r_b @ r_b
     step, gram_step, step_b = np.zeros_like(r), np.zeros_like(r), np.zeros_like(r_b)
+    bent, q = np.empty_like(r), np.empty_like(r)
     used = 0
+    # In place: above some thousand rows fresh memory costs as much as the arithmetic.
     while rho > target**2 and used < max(max_iter, 1):
-        bent = problem.share * curvature(gram_p + p_b)
-        q, q_b = bent + alpha * p, bent.sum(axis=0) * float(problem.fit_intercept)
+        bend(np.add(gram_p, p_b, out=bent))
+        q_b = bent.sum(axis=0) * float(problem.fit_intercept)
+        np.multiply(p, alpha, out=q)
+        q += bent
         length = rho / (np.vdot(gram_p, q) + p_b @ q_b)
-        step, gram_step = step + length * p, gram_step + length * gram_p
+        step += np.multiply(p, length, out=bent)
+        gram_step += np.multiply(gram_p, length, out=bent)
         step_b = step_b + length * p_b
-        r, r_b = r - length * q, r_b - length * q_b
+        q *= length
+        r -= q
+        r_b = r_b - length * q_b
         gram_r = problem.product(r)
         used += 1
         rho, before = np.vdot(r, gram_r) + r_b @ r_b, rho
-        p, gram_p = r + rho / before * p, gram_r + rho / before * gram_p
+        for direction, rest in ((p, r), (gram_p, gram_r)):
+            direction *= rho / before
+            direction += rest
         p_b = r_b + rho / before * p_b
     return step, gram_step, step_b, used
