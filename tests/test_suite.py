@@ -47,8 +47,16 @@ class Constant:
     def predict_proba(self, X):
         return np.full((len(X), 2), 0.5)
 
-def slow(task, seed):
-    return Constant(lambda: time.sleep(0.15))
+def quick(task, seed):
+    return Constant(lambda: None)
+
+def gated(task, seed):
+    """The first two seeds are done at once, the others wait for a file."""
+    import os
+    def wait():
+        while seed >= 2 and not os.path.exists(os.environ["GATE"]):
+            time.sleep(0.02)
+    return Constant(wait)
 
 def endless(task, seed):
     def turn():
@@ -58,6 +66,13 @@ def endless(task, seed):
 
 def asleep(task, seed):
     return Constant(lambda: time.sleep(1000))
+
+def tracked(task, seed):
+    import os
+    def stay():
+        open(os.environ["TRACK"] + f".{task}", "w").write(str(os.getpid()))
+        time.sleep(1000)
+    return Constant(stay)
 
 def greedy(task, seed):
     def take():
@@ -106,22 +121,23 @@ def command(config, out, data_dir):
     return [sys.executable, "-m", "suite", "run", *map(str, arguments)]
 
 
-def test_kill_and_resume(made):
-    config, out = write_config(made, ["slow"], seeds=range(6)), made / "out"
+def test_kill_and_resume(made, monkeypatch):
+    monkeypatch.setenv("GATE", str(made / "gate"))
+    config, out = write_config(made, ["gated"], seeds=range(6)), made / "out"
     process = subprocess.Popen(command(config, out, made), stderr=subprocess.PIPE, text=True)
     lines = iter(process.stderr.readline, "")
-    while "[3/12]" not in next(lines):
+    while "[4/12]" not in next(lines):
         pass
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stderr.close()
     before = (out / RESULTS).read_bytes()
-    n_before = before.count(b"\n")
-    assert 3 <= n_before < 12
+    assert before.count(b"\n") == 4
     # A kill may also cut a line short.
     (out / RESULTS).write_bytes(before + b'{"task": "regression", "data": "numb')
+    (made / "gate").touch()
     done = subprocess.run(command(config, out, made), capture_output=True, text=True, check=True)
-    assert f"[{12 - n_before}/{12 - n_before}]" in done.stderr
+    assert "[8/8]" in done.stderr
     after = (out / RESULTS).read_bytes()
     assert after.startswith(before)
     tasks = [(r["data"], r["method"], r["seed"]) for r in read_records(out / RESULTS)]
@@ -129,21 +145,62 @@ def test_kill_and_resume(made):
     assert all(r["status"] == "ok" for r in read_records(out / RESULTS))
     assert start(config, out, data_dir=str(made)) == 0
     assert (out / RESULTS).read_bytes() == after
-    assert len(json.loads((out / "environment.json").read_text())) == 3
+    assert len(json.loads((out / "environment.json").read_text())) == 2
     # Another config must not write into the same table.
-    other = write_config(made, ["slow"], seeds=range(7))
+    other = write_config(made, ["gated"], seeds=range(7))
     with pytest.raises(ValueError, match=r"differs .* in seeds"):
         start(other, out, data_dir=str(made))
 
 
-def test_limits_failures_and_missing(made):
+def test_no_task_outlives_a_killed_run(made, monkeypatch):
+    monkeypatch.setenv("TRACK", str(made / "pid"))
+    process = subprocess.Popen(
+        command(write_config(made, ["tracked"]), made / "out", made), stderr=subprocess.DEVNULL
+    )
+    tracks = [made / f"pid.{task}" for task in ("regression", "classification")]
+    pids = [int(wait_for(lambda path=path: path.exists() and path.read_text())) for path in tracks]
+    assert all(map(running, pids))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: not any(map(running, pids)))
+
+
+def wait_for(what, seconds=300):
+    """Wait until it is true, and return it."""
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.05)
+    return found
+
+
+def running(pid):
+    """Whether the process exists and, where that can be seen, is not a zombie."""
+    try:
+        os.kill(pid, 0)
+        stat = Path(f"/proc/{pid}/stat")
+        return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_limits_of_time(made):
+    """Of the processor's time; a task that waits is stopped after three times as long."""
+    data = {"regression": ["numbers"]}
+    config = write_config(made, ["endless", "asleep"], data=data, seconds=2, workers=2)
+    assert start(config, made / "out", data_dir=str(made), out=StringIO()) == 2
+    found = Records(made / "out").done
+    assert {record["status"] for record in found.values()} == {"overrun"}
+    assert {record["error"] for record in found.values()} == {"time: more than 2 s"}
+    assert found["numbers", "asleep", 0]["total_s"] >= 6
+
+
+def test_limit_of_memory_failures_and_missing(made):
     config = write_config(
         made,
-        ["slow", "endless", "asleep", "greedy", "faulty", "vanishing", "absent"],
+        ["quick", "greedy", "faulty", "vanishing", "absent"],
         data={"regression": ["numbers", "nowhere"]},
-        seconds=4,
         memory_gb=0.5,
-        workers=5,
     )
     text = config.read_text().replace("made_methods:absent", "no_such_library:absent")
     config.write_text(text)
@@ -154,16 +211,13 @@ def test_limits_failures_and_missing(made):
     assert "missing method absent: No module named 'no_such_library'" in done.stderr
     found = Records(made / "out").done
     status = {task.method: record["status"] for task, record in found.items()}
-    expected = {"slow": "ok", "endless": "overrun", "asleep": "overrun", "greedy": "overrun"}
-    assert status == expected | {"faulty": "failed", "vanishing": "failed"}
+    expected = {"quick": "ok", "greedy": "overrun", "faulty": "failed", "vanishing": "failed"}
+    assert status == expected
     error = {task.method: record.get("error") for task, record in found.items()}
-    assert error["endless"].startswith("time")
-    assert error["asleep"].startswith("time")
     assert error["greedy"].startswith("memory")
     assert error["faulty"] == "ValueError: no such luck"
     assert "code 3" in error["vanishing"]
-    greedy = next(record for task, record in found.items() if task.method == "greedy")
-    assert 500 < greedy["peak_mb"] < 1500
+    assert 500 < found["numbers", "greedy", 0]["peak_mb"] < 1500
     missing = json.loads((made / "out" / "environment.json").read_text())[0]
     assert set(missing["missing_data"]) == {"nowhere"}
     assert set(missing["missing_methods"]) == {"absent"}
@@ -263,7 +317,11 @@ def test_configs_name_known_adapters(path):
     config = configs.read(path)
     for method in config.methods.values():
         assert rivals.find(method.adapter).build
-    assert set(config.report["kpp"]) <= set(config.methods)
+    shown = [*config.report.get("kpp", []), config.report.get("default", "kpp")]
+    shown += [arm for arms in config.report.get("groups", {}).values() for arm in arms]
+    assert set(shown) <= set(config.methods)
+    if "groups" in config.report:
+        assert set(shown) == set(config.methods)
 
 
 def test_suite_is_the_agreed_one():
@@ -295,9 +353,25 @@ def test_preparation_learns_on_training_rows_only():
     np.testing.assert_array_equal(X_test[1, 3:], X_train[0, 3:])
 
 
-def test_report(tmp_path):
-    methods = "kpp = {}\nlinear = {}\nbaseline = {}\nrf_plus = {}\n"
-    text = f"""
+def write_run(folder, text, loss_of, *, skip=lambda task: False):
+    """A finished run: loss_of(task) is its RMSE, or None where it overran."""
+    (folder / "config.toml").write_text(text)
+    environment = {"versions": {"kpp": "kpp 1"}, "missing_data": {}, "missing_methods": {}}
+    environment |= {"python": "3", "cores": 2}
+    (folder / "environment.json").write_text(json.dumps([environment]))
+    records = Records(folder)
+    for task in configs.read(folder / "config.toml").work():
+        if skip(task):
+            continue
+        one = {"task": "regression", **task._asdict()}
+        if (loss := loss_of(task)) is None:
+            records.append(one | {"status": "overrun", "error": "time"})
+            continue
+        costs = {"fit_s": 1.0, "fit_cpu_s": 1.0, "predict_s": 0.1, "fit_mb": 5.0}
+        records.append(one | {"status": "ok", "rmse": loss} | costs)
+
+
+MADE_RUN = f"""
 name = "Made"
 seeds = [0, 1]
 [report]
@@ -306,31 +380,82 @@ seen = ["s0"]
 [data]
 regression = {json.dumps([f"s{k}" for k in range(6)])}
 [methods]
-{methods}"""
-    (tmp_path / "config.toml").write_text(text)
-    environment = {"versions": {"kpp": "kpp 1"}, "missing_data": {}, "missing_methods": {}}
-    environment |= {"python": "3", "cores": 2}
-    (tmp_path / "environment.json").write_text(json.dumps([environment]))
-    records = Records(tmp_path)
-    for task in configs.read(tmp_path / "config.toml").work():
-        one = {"task": "regression", **task._asdict()}
-        if task.method == "rf_plus" and task.data != "s1":
-            records.append(one | {"status": "overrun", "error": "time"})
-            continue
-        loss = {"kpp": 1.0, "linear": 2.0, "baseline": 3.0, "rf_plus": 0.5}[task.method]
-        costs = {"fit_s": 1.0, "fit_cpu_s": 1.0, "predict_s": 0.1, "fit_mb": 5.0}
-        records.append(one | {"status": "ok", "rmse": loss + 0.1 * task.seed} | costs)
+kpp = {{}}
+linear = {{}}
+baseline = {{}}
+rf_plus = {{}}
+late = {{ adapter = "baseline" }}
+"""
+
+
+def made_loss(task):
+    if task.method == "rf_plus" and task.data != "s1":
+        return None
+    own = {"kpp": 1.0, "linear": 2.0, "baseline": 3.0, "rf_plus": 0.5, "late": 0.9}
+    return own[task.method] + 0.1 * task.seed
+
+
+def test_report(tmp_path):
+    """One method overran nearly everywhere, another has run in one of two seeds so far."""
+    write_run(
+        tmp_path, MADE_RUN, made_loss, skip=lambda task: task.method == "late" and task.seed == 1
+    )
     page = tables.write_report(tmp_path).read_text()
-    assert "| rf plus | not ranked |" in page
-    assert "| **kpp** | 1.000 |" in page
+    assert "| RF+ | not ranked |" in page
+    assert "| **KPP (defaults)** | 1.000 |" in page
     assert "chi-square 12.00" in page  # 6 sets, 3 methods, always in the same order
     assert "chi-square 10.00" in page  # the five that were not seen
-    assert "| rf plus | 10 |" in page  # overruns
+    assert "| RF+ | 10 |" in page  # overruns
+    assert "Not complete: 54 of 60 tasks" in page
     assert (tmp_path / "cd_regression_rmse_kpp_all.png").stat().st_size > 5000
     table = pd.read_csv(tmp_path / "results.csv")
-    assert len(table) == 48
+    assert len(table) == 54
     (ranking, _) = json.loads((tmp_path / "rankings.json").read_text())
-    assert ranking["mean_ranks"]["linear"] == 2.0
+    assert ranking["mean_ranks"] == {"kpp": 1.0, "linear": 2.0, "baseline": 3.0}
+    assert ranking["unranked"] == ["rf_plus", "late"]
+    pairs = {pair["rival"]: pair for pair in ranking["pairs"]}
+    assert (pairs["rf_plus"]["n_sets"], pairs["rf_plus"]["losses"]) == (1, 1)
+    # Over the one seed that both finished: 0.9 against 1.0.
+    assert (pairs["late"]["n_sets"], pairs["late"]["losses"]) == (6, 6)
+    assert pairs["late"]["median"] == pytest.approx(np.log(0.9))
+    # Over both: 2.05 against 1.05.
+    assert pairs["linear"]["median"] == pytest.approx(np.log(2.05 / 1.05))
+
+
+def test_report_of_some_seeds(tmp_path):
+    text = MADE_RUN.replace("[report]", "[report]\nseeds = [0]")
+    write_run(tmp_path, text, made_loss, skip=lambda task: task.seed == 1)
+    page = tables.write_report(tmp_path).read_text()
+    assert "Seeds 0 of 2;" in page
+    assert "| s3 | 1 | 2 | 3 | – | **0.9** |" in page
+
+
+def test_effects_of_arms(tmp_path):
+    text = MADE_RUN.replace('kpp = ["kpp"]\n', 'default = "kpp"\n')
+    groups = '[report.groups]\n"all of them" = ["linear", "baseline", "rf_plus", "late"]\n[data]'
+    size = {f"s{k}": 10.0**k for k in range(6)}  # units do not matter
+    factor = {"kpp": 1.0, "linear": 1.1, "baseline": 1.0}
+
+    def loss(task):
+        if task.method == "late":  # better on two sets of six
+            return size[task.data] * (0.8 if task.data in ("s0", "s1") else 1.2)
+        if task.method == "rf_plus":
+            return None
+        return size[task.data] * factor[task.method]
+
+    write_run(tmp_path, text.replace("[data]", groups), loss)
+    page = tables.write_report(tmp_path).read_text()
+    p_value = stats.wilcoxon(np.full(6, 0.1)).pvalue
+    found = {e["arm"]: e for e in json.loads((tmp_path / "effects.json").read_text())["rmse"]}
+    assert found["linear"]["median"] == pytest.approx(0.1)
+    assert found["linear"]["p_value"] == pytest.approx(p_value)
+    assert found["linear"]["p_holm"] == pytest.approx(3 * p_value)
+    assert (found["baseline"]["tied"], found["baseline"]["p_holm"]) == (6, 1.0)
+    late = [found["late"][key] for key in ("better", "tied", "worse", "lower", "upper")]
+    assert late == pytest.approx([2, 0, 4, -0.1, 0.2])
+    assert "rf_plus" not in found
+    assert "| all of them | linear | 6 | +10.0% | +10.0% to +10.0% | 0/0/6 |" in page
+    assert (tmp_path / "effects.png").stat().st_size > 5000
 
 
 def test_paper_kpp_chooses_the_lambda_of_the_paper():

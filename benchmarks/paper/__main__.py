@@ -3,7 +3,7 @@
 Run in ``benchmarks``: ``python -m paper diabetes --out results/paper``, and likewise ``five``
 (benchmark, ranks, leaf-only and node weights on the five sets), ``dashboard``, ``bounds``,
 ``radii``, and ``suite`` (mean ranks, tests, diagrams and ablations over the 40 sets, from a run of
-the suite). ``all`` does every one.
+the suite). ``all`` does every one, and ``index`` the page that lists them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import json
 from pathlib import Path
 
-from paper import dashboard, diabetes, five, radii, suite_tables
+from paper import dashboard, diabetes, five, index, radii, suite_tables
 from paper.models import Context
 from paper.published import FIVE
 
@@ -29,7 +29,7 @@ COMMANDS = {
 def main() -> None:
     """Run one command, or all."""
     parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
-    parser.add_argument("table", choices=[*COMMANDS, "all"])
+    parser.add_argument("table", choices=[*COMMANDS, "all", "index"])
     parser.add_argument("--data-dir", help="folder with <name>.csv.gz; or KPP_DATA_DIR")
     parser.add_argument("--out", type=Path, help="folder for the pages and figures")
     parser.add_argument("--sets", nargs="+", choices=list(FIVE), default=list(FIVE))
@@ -37,6 +37,11 @@ def main() -> None:
     parser.add_argument("--run", help="folder of a run of the suite, for the table 'suite'")
     arguments = parser.parse_args()
     out = str(arguments.out) if arguments.out else None
+    if arguments.table == "index":
+        if arguments.out is None:
+            parser.error("index needs --out, the folder with the pages")
+        print(index.write(arguments.out))
+        return
     for name in COMMANDS if arguments.table == "all" else [arguments.table]:
         context = Context(
             arguments.data_dir, tuple(arguments.sets), arguments.seeds, out, arguments.run
@@ -49,6 +54,8 @@ def main() -> None:
             (arguments.out / f"paper_{name}.md").write_text(page)
             text = json.dumps(figures, indent=1) + "\n"
             (arguments.out / f"paper_{name}.json").write_text(text)
+    if arguments.table == "all" and arguments.out:
+        index.write(arguments.out)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
-from suite.tables import grid
+from suite.markdown import grid
 
 
 class Row(NamedTuple):

@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import root_mean_squared_error
 from sklearn.model_selection import KFold, cross_val_predict, train_test_split
-from suite.tables import grid
+from suite.markdown import grid
 
 from kpp import KPPRegressor
 from kpp.bounds import partition_oracles

@@ -30,6 +30,10 @@ def main() -> int:
     run.add_argument("--methods", nargs="+", help="only these methods now")
     report = commands.add_parser("report", help="write the pages of a run")
     report.add_argument("--out", type=Path, required=True, help="folder of the results")
+    page = commands.add_parser("page", help="fill the tables of the results page of the docs")
+    page.add_argument("--page", type=Path, default=Path("../docs/results.md"))
+    for name in ("suite", "ablations", "paper"):
+        page.add_argument(f"--{name}", type=Path, default=Path("results") / name)
     check = commands.add_parser("check", help="say which data sets and methods are there")
     check.add_argument("--config", type=Path, required=True)
     check.add_argument("--data-dir")
@@ -47,6 +51,11 @@ def main() -> int:
         for name, reason in absent.items():
             print(f"MISSING {name}: {reason}")
         return int(bool(absent))
+    elif arguments.command == "page":
+        from suite.page import Sources, write
+
+        sources = Sources(arguments.suite, arguments.ablations, arguments.paper)
+        print(write(arguments.page, sources))
     elif arguments.command == "report":
         from suite.tables import write_report
 

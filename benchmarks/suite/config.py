@@ -62,7 +62,9 @@ class Config:
         Number of processes. Each has one thread.
     report : dict
         What the pages show: ``kpp`` lists the entries of which each ranking holds one, ``seen``
-        the sets that earlier experiments had touched.
+        the sets that earlier experiments had touched, ``seeds`` those that are shown if not all;
+        for ablations ``default``, the method that every other is compared with, and ``groups`` of
+        them by what they change.
     """
 
     name: str
@@ -77,6 +79,11 @@ class Config:
     give_up: str = "larger"
     workers: int = 2
     report: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def shown_seeds(self) -> list[int]:
+        """Seeds that the pages show: all, unless ``report`` names some."""
+        return list(self.report.get("seeds", self.seeds))
 
     def task_of(self, name: str) -> str:
         """Task of a data set."""

@@ -1,4 +1,4 @@
-"""Critical-difference diagrams."""
+"""Critical-difference diagrams, and the picture of ablations."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ import numpy as np
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+from suite.markdown import plain
+
 # Vermillion of Okabe and Ito marks our own entries; everything else is grey or black.
 OURS, THEIRS = "#D55E00", "#222222"
+# Of arms: clearly worse, clearly better, neither.
+WORSE, BETTER, NEITHER = "#D55E00", "#0072B2", "#555555"
+# Changes beyond these stand at the edge of their panel, as a triangle.
+REACH = {True: (-0.30, 0.60), False: (-0.05, 0.08)}
 
 
 def cliques(mean_ranks: Any, difference: float) -> list[tuple[int, int]]:
@@ -68,7 +74,8 @@ def draw_critical_difference(
         end = low - 0.04 * (high - low) if left else high + 0.04 * (high - low)
         ax.plot((rank, rank, end), (0, y, y), color=color, lw=1.1)
         ax.annotate(
-            f"{name}  {rank:.2f}" if left else f"{rank:.2f}  {name}",
+            # Three digits: mean ranks over 20 sets are multiples of 0.025.
+            f"{name}  {rank:.3f}" if left else f"{rank:.3f}  {name}",
             (end, y),
             xytext=(-4 if left else 4, 0),
             textcoords="offset points",
@@ -105,3 +112,72 @@ def _draw_axis(ax: Any, low: int, high: int, difference: float) -> None:
         va="center",
         fontsize=9,
     )
+
+
+def draw_effects(
+    effects: dict[str, list[Any]],
+    groups: dict[str, list[str]],
+    titles: dict[str, str],
+    path: Path,
+    relative: tuple[str, ...],
+    level: float,
+) -> Path:
+    """One panel a metric, one line an arm: every set a dot, quartiles as a bar, the median on it.
+
+    Parameters
+    ----------
+    effects : dict of str to list of Effect
+        By metric.
+    groups : dict of str to list of str
+        Arms by what they change; lines between them.
+    titles : dict of str to str
+        Of the panels, by metric.
+    path : Path
+        Where the picture goes.
+    relative : tuple of str
+        Metrics whose changes are ratios; the others are rates.
+    level : float
+        Arms whose corrected p-value is below it are coloured.
+    """
+    present = {effect.arm for known in effects.values() for effect in known}
+    order = [(group, arm) for group, arms in groups.items() for arm in arms if arm in present]
+    size = (3.1 + 2.6 * len(effects), 0.29 * len(order) + 1.5)
+    figure, axes = plt.subplots(1, len(effects), figsize=size, sharey=True, squeeze=False)
+    for ax, (metric, known) in zip(axes[0], effects.items(), strict=True):
+        by_arm = {effect.arm: effect for effect in known}
+        low, high = (100 * edge for edge in REACH[metric in relative])
+        for y, (_, arm) in enumerate(order):
+            if arm in by_arm:
+                _draw_arm(ax, y, by_arm[arm], low, high, level)
+        ax.axvline(0, color="black", lw=0.8, zorder=1)
+        ax.set_xlim(low, high)
+        ax.set_title(titles[metric], fontsize=10)
+        unit = "change, %" if metric in relative else "change, points"
+        ax.set_xlabel(f"{unit} (right is worse)", fontsize=9)
+        ax.tick_params(labelsize=9, left=False)
+        ax.grid(axis="x", alpha=0.25, lw=0.6)
+        for k in range(1, len(order)):
+            if order[k][0] != order[k - 1][0]:
+                ax.axhline(k - 0.5, color="0.75", lw=0.7)
+    axes[0, 0].set_yticks(range(len(order)), [plain(arm) for _, arm in order])
+    axes[0, 0].set_ylim(len(order) - 0.5, -0.5)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=140)
+    plt.close(figure)
+    return path
+
+
+def _draw_arm(ax: Any, y: int, effect: Any, low: float, high: float, level: float) -> None:
+    changes = 100 * np.array(list(effect.changes.values()))
+    inside = (changes >= low) & (changes <= high)
+    ax.plot(changes[inside], np.full(inside.sum(), y), ".", color="0.6", ms=4, zorder=2)
+    for edge, marker, beyond in ((low, "<", changes < low), (high, ">", changes > high)):
+        if beyond.any():
+            ax.plot(edge, y, marker, color="0.6", ms=5, clip_on=False, zorder=2)
+    color = NEITHER
+    if effect.p_holm < level:
+        color = WORSE if effect.median > 0 else BETTER
+    ends = np.clip([100 * effect.lower, 100 * effect.upper], low, high)
+    ax.plot(ends, (y, y), color=color, lw=3, alpha=0.55, solid_capstyle="butt", zorder=3)
+    ax.plot(np.clip(100 * effect.median, low, high), y, "o", color=color, ms=5.5, zorder=4)

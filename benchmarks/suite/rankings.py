@@ -11,7 +11,7 @@ from suite.config import Config
 from suite.statistics import (
     Friedman,
     Pair,
-    compare_with,
+    compare_pairs,
     critical_difference,
     friedman,
     nemenyi,
@@ -47,7 +47,8 @@ class Ranking:
     p_nemenyi : dict of str to float
         Against `ours`.
     pairs : list of Pair
-        `ours` against every other method, those that are not ranked too.
+        `ours` against every other method, those that are not ranked too, over the sets and seeds
+        that both finished.
     unranked : list of str
         Methods that finished on too few sets.
     """
@@ -75,51 +76,75 @@ def mean_losses(table: Any, config: Config, task: str, metric: str) -> Any:
     losses : data frame of shape (n_sets, n_methods)
         Infinite where a seed overran, failed or was skipped; NaN where one has not run yet.
     """
-    rows = table[(table["task"] == task) & table["seed"].isin(config.seeds)]
+    rows = table[(table["task"] == task) & table["seed"].isin(config.shown_seeds)]
     if rows.empty or metric not in rows:
         return None
     finished = rows["status"] == "ok"
     values = rows[metric].where(finished, np.inf)
     grouped = values.groupby([rows["data"], rows["method"]])
-    means = grouped.mean().where(grouped.size() == len(config.seeds))
+    means = grouped.mean().where(grouped.size() == len(config.shown_seeds))
     losses = means.unstack()
     sets = [name for name in config.data[task] if name in losses.index]
     methods = [name for name in config.methods if name in losses.columns]
     return losses.loc[sets, methods]
 
 
+def paired_losses(table: Any, config: Config, task: str, metric: str, ours: str, rival: str) -> Any:
+    """Mean losses of two methods by set, over the seeds that both finished.
+
+    Returns
+    -------
+    losses : data frame of shape (n_sets, 2)
+        Columns `ours` and `rival`; sets without such a seed are absent.
+    """
+    rows = table[(table["task"] == task) & (table["status"] == "ok")]
+    rows = rows[rows["seed"].isin(config.shown_seeds)]
+    values = rows.set_index(["data", "seed", "method"])[metric].unstack()
+    both = values.reindex(columns=[ours, rival]).dropna()
+    return both.groupby(level="data").mean()
+
+
 def rank_methods(
-    losses: Any, config: Config, task: str, metric: str, scope: str, ours: str
+    table: Any, config: Config, task: str, metric: str, scope: str, ours: str
 ) -> Ranking | None:
     """Rank all methods, with one entry of KPP; sets that are not complete are left out."""
+    losses = mean_losses(table, config, task, metric)
+    if losses is None or ours not in losses:
+        return None
     entries = config.report.get("kpp", [])
-    chosen = losses[[m for m in losses.columns if m == ours or m not in entries]]
+    chosen = losses.loc[
+        losses[ours].notna(), [m for m in losses.columns if m == ours or m not in entries]
+    ]
     if scope == "unseen":
         chosen = chosen.drop(index=config.report.get("seen", []), errors="ignore")
-    chosen = chosen.dropna(axis="columns", how="all").dropna()
-    if ours not in chosen or chosen.empty:
-        return None
+    # What has not run yet counts as not finished here: a method that is far behind the others
+    # shall not take their sets away.
     share = np.isfinite(chosen).mean()
     ranked = [m for m in chosen.columns if share[m] >= FINISHED_SHARE or m == ours]
-    if len(ranked) < 2:
+    kept = chosen[ranked].dropna()
+    if len(ranked) < 2 or kept.empty:
         return None
-    kept = chosen[ranked].to_numpy()
-    p_values = nemenyi(kept)[ranked.index(ours)]
-    names = list(chosen.columns)
+    values = kept.to_numpy()
+    p_values = nemenyi(values)[ranked.index(ours)]
+    pairs = {}
+    for name in chosen.columns.drop(ours):
+        both = paired_losses(table, config, task, metric, ours, name)
+        both = both[both.index.isin(kept.index)]
+        pairs[name] = both[ours].to_numpy(), both[name].to_numpy()
     return Ranking(
         task=task,
         metric=metric,
         scope=scope,
         ours=ours,
-        sets=list(chosen.index),
+        sets=list(kept.index),
         methods=ranked,
-        losses=kept,
-        mean_ranks=dict(zip(ranked, rank(kept).mean(axis=0).tolist(), strict=True)),
-        omnibus=friedman(kept),
-        difference=critical_difference(len(ranked), len(chosen)),
+        losses=values,
+        mean_ranks=dict(zip(ranked, rank(values).mean(axis=0).tolist(), strict=True)),
+        omnibus=friedman(values),
+        difference=critical_difference(len(ranked), len(kept)),
         p_nemenyi=dict(zip(ranked, p_values.tolist(), strict=True)),
-        pairs=compare_with(names, chosen.to_numpy(), ours, relative=metric == "rmse"),
-        unranked=[m for m in names if m not in ranked],
+        pairs=compare_pairs(pairs, relative=metric == "rmse"),
+        unranked=[m for m in chosen.columns if m not in ranked],
     )
 
 
@@ -129,10 +154,7 @@ def all_rankings(table: Any, config: Config) -> list[Ranking]:
     found = []
     for task in config.data:
         for metric in METRICS[task]:
-            losses = mean_losses(table, config, task, metric)
-            if losses is None:
-                continue
             for ours in config.report.get("kpp", []):
                 for scope in scopes:
-                    found.append(rank_methods(losses, config, task, metric, scope, ours))
+                    found.append(rank_methods(table, config, task, metric, scope, ours))
     return [ranking for ranking in found if ranking is not None]

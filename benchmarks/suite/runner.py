@@ -105,7 +105,8 @@ def start(
         ]
         # Small sets first: the first results come soon, and overruns show before they are many.
         todo.sort(key=lambda task: (task.seed, survey.sizes[task.data][0]))
-        _write_environment(folder, survey, len(todo))
+        if todo or not records.done:
+            _write_environment(folder, survey, len(todo))
         ran = _Run(config, records, survey, data_dir, out).all(todo)
         if records.done:
             write_csv(folder)
@@ -193,7 +194,8 @@ class _Run:
         return ""
 
     def _start(self, task: Task) -> Running:
-        mine, theirs = self.context.Pipe(duplex=False)
+        # Duplex: a task notices by its end of the channel that the run is gone.
+        mine, theirs = self.context.Pipe()
         process = self.context.Process(
             target=_enter, args=(task, self.config, self.data_dir, theirs)
         )
@@ -258,7 +260,7 @@ def _no_larger(size: tuple[int, int] | None, other: tuple[int, int]) -> bool:
 
 def _enter(task: Task, config: Config, data_dir: str | None, channel: Any) -> None:
     """First line of a task's process."""
-    run(task, config, data_dir, channel, os.getppid())
+    run(task, config, data_dir, channel)
 
 
 def resident_bytes(pid: int) -> int:
@@ -305,7 +307,7 @@ def _describe(survey: Survey, out: TextIO) -> None:
 
 
 def _write_environment(folder: Path, survey: Survey, n_tasks: int) -> None:
-    """Append what ran where: one entry a start."""
+    """Append what ran where: one entry a start that had work to do."""
     path = folder / "environment.json"
     starts = json.loads(path.read_text()) if path.exists() else []
     starts.append(

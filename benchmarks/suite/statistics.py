@@ -104,19 +104,37 @@ def holm(p_values: Any) -> Any:
     return corrected
 
 
-def compare_with(
-    names: list[str], losses: Any, ours: str, *, relative: bool, tie: float = 1e-12
-) -> list[Pair]:
-    """Compare one method with every other by Wilcoxon's signed-rank test, Holm-corrected.
+def compare_with(names: list[str], losses: Any, ours: str, *, relative: bool) -> list[Pair]:
+    """Compare one method with every other, by `compare_pairs`.
 
     Parameters
     ----------
     names : list of str
         The methods, in the order of the columns.
     losses : array of shape (n_sets, n_methods)
-        Losses; only sets that both methods finished count in a pair.
+        Losses.
     ours : str
         The method that is compared.
+    relative : bool
+        As in `compare_pairs`.
+    """
+    losses = np.asarray(losses, dtype=np.float64)
+    own = losses[:, names.index(ours)]
+    rivals = {
+        name: (own, theirs) for name, theirs in zip(names, losses.T, strict=True) if name != ours
+    }
+    return compare_pairs(rivals, relative=relative)
+
+
+def compare_pairs(
+    rivals: dict[str, tuple[Any, Any]], *, relative: bool, tie: float = 1e-12
+) -> list[Pair]:
+    """Wilcoxon's signed-rank test of one method against each rival, Holm-corrected over them.
+
+    Parameters
+    ----------
+    rivals : dict of str to (array, array)
+        Our losses and the rival's, both of shape (n_sets,); only sets where both are finite count.
     relative : bool
         Whether differences are log ratios: an RMSE is in the units of its set, and plain
         differences would let the set with the largest numbers rule. Shares of errors and log
@@ -124,12 +142,9 @@ def compare_with(
     tie : float
         Differences up to this are ties, and are left out of the test.
     """
-    losses = np.asarray(losses, dtype=np.float64)
-    own = losses[:, names.index(ours)]
     found = []
-    for name, theirs in zip(names, losses.T, strict=True):
-        if name == ours:
-            continue
+    for name, (own, theirs) in rivals.items():
+        own, theirs = np.asarray(own, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
         both = np.isfinite(own) & np.isfinite(theirs)
         if relative:
             difference = np.log(theirs[both]) - np.log(own[both])

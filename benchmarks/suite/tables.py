@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,36 +10,39 @@ from typing import Any
 import numpy as np
 
 from suite.config import Config, read
+from suite.effects import sections as effect_sections
 from suite.figures import draw_critical_difference
+from suite.markdown import grid, plain
 from suite.rankings import METRICS, TITLES, Ranking, all_rankings, mean_losses
 from suite.records import table, write_csv
 
 SCOPES = {"all": "all sets", "unseen": "sets that no earlier experiment had seen"}
 
 
-def grid(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> list[str]:
-    """Lines of a Markdown table."""
-    header = list(header)
-    lines = ["| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
-    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
-    return [*lines, ""]
-
-
-def plain(name: str) -> str:
-    """Name of a method or set as words."""
-    return name.replace("_", " ")
-
-
 def write_report(folder: Path) -> Path:
-    """Write ``report.md``, its figures, ``rankings.json`` and ``results.csv`` to the folder."""
+    """Write ``report.md``, its figures, its figures' numbers and ``results.csv`` to the folder.
+
+    A run with ``default`` under ``[report]`` is one of ablations: its page compares every arm with
+    that method (``effects.json``). Others rank their methods (``rankings.json``).
+    """
     config = read(folder / "config.toml")
     results = table(folder)
     write_csv(folder)
-    rankings = all_rankings(results, config)
+    path = folder / "report.md"
     lines = [f"# {config.name}", "", *_about(folder, config, results)]
+    if "default" in config.report:
+        lines += effect_sections(folder, config, results)
+        path.write_text("\n".join(lines).rstrip() + "\n")
+        return path
+    rankings = all_rankings(results, config)
+    lines += [
+        "A method that did not finish a set in every seed ranks last there; one that finished on "
+        "fewer than nine sets in ten is not ranked. A pair is compared over the sets and seeds "
+        "that both finished.",
+        "",
+    ]
     for task in config.data:
         lines += _task_section(task, config, results, rankings, folder)
-    path = folder / "report.md"
     path.write_text("\n".join(lines).rstrip() + "\n")
     kept = [asdict(r) | {"losses": None, "omnibus": r.omnibus._asdict()} for r in rankings]
     for entry, ranking in zip(kept, rankings, strict=True):
@@ -58,15 +60,14 @@ def _about(folder: Path, config: Config, results: Any) -> list[str]:
         "Written by `python -m suite report`. The run is described by `config.toml`, every task "
         "stands in `results.csv`.",
         "",
-        f"Seeds {', '.join(map(str, config.seeds))}; {config.test_size:.0%} test rows"
+        f"Seeds {', '.join(map(str, config.shown_seeds))} of {len(config.seeds)}; "
+        f"{config.test_size:.0%} test rows"
         + (f"; at most {config.max_rows} rows a set" if config.max_rows else "")
         + f". Limits of a task: {config.seconds:g} s of processor time and "
         f"{config.memory_gb:g} GB; one thread. "
         f"{', '.join(versions)}; Python {last['python']}; {last['cores']} cores.",
         "",
-        "Losses are means over the seeds; lower is better. A method that did not finish a set in "
-        "every seed ranks last there; one that finished on fewer than nine sets in ten is not "
-        "ranked, but compared where it finished.",
+        "Losses are means over the seeds; lower is better.",
         "",
     ]
     for what in ("data", "methods"):

@@ -34,9 +34,9 @@ ONE_THREAD = {
 STATUS = Path("/proc/self/status")
 
 
-def run(task: Task, config: Config, data_dir: str | None, channel: Any, parent: int) -> None:
+def run(task: Task, config: Config, data_dir: str | None, channel: Any) -> None:
     """Execute the task and send its record; what the method adds to it follows as a second one."""
-    threading.Thread(target=_follow, args=(parent,), daemon=True).start()
+    threading.Thread(target=_follow, args=(channel,), daemon=True).start()
     try:
         for record in execute(task, config, data_dir):
             channel.send(record)
@@ -140,8 +140,12 @@ def _warm_up(adapter: Any, kind: str, params: dict[str, Any]) -> None:
         measure(model.fit(X, y), kind, Split(X, X, y, y))
 
 
-def _follow(parent: int) -> None:
-    """End with the process that started the work, so that no task outlives a killed run."""
-    while os.getppid() == parent:
-        time.sleep(0.5)
+def _follow(channel: Any) -> None:
+    """End with the run, so that no task outlives it even if it was killed.
+
+    The run never sends anything; its end of the channel closes with its process. The process that
+    this one was forked from is no sign: it lives on while it has children.
+    """
+    with suppress(EOFError, OSError):
+        channel.recv()
     os._exit(1)

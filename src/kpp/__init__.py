@@ -28,7 +28,9 @@ from kpp.explanations import (
 from kpp.export import CollapsedForest, collapse
 from kpp.forest import Forest
 from kpp.geometry import half_forest_discrepancy, kernel, path_distance
+from kpp.io import load, save
 from kpp.models import KPPClassifier, KPPEmbedding, KPPRegressor
+from kpp.reports import report
 
 __version__ = "0.1.0.dev0"
 
@@ -59,8 +61,11 @@ __all__ = [
     "half_forest_discrepancy",
     "kernel",
     "leave_one_out",
+    "load",
     "partition_oracles",
     "path_distance",
+    "report",
     "risk_bounds",
     "robustness_curve",
+    "save",
 ]

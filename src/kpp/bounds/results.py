@@ -8,11 +8,12 @@ from typing import Any, overload
 
 import numpy as np
 
+from kpp._html import Shown, card, facts, note, table
 from kpp._optional import optional
 
 
 @dataclass(frozen=True)
-class Assumption:
+class Assumption(Shown):
     """One condition of a bound.
 
     Parameters
@@ -30,9 +31,19 @@ class Assumption:
     holds: bool | None
     why: str
 
+    @property
+    def word(self) -> str:
+        """Holds, FAILS or trusted."""
+        return {True: "holds", False: "FAILS", None: "trusted"}[self.holds]
+
     def __str__(self) -> str:
-        word = {True: "holds", False: "FAILS", None: "trusted"}[self.holds]
-        return f"{word:7} {self.name}: {self.why}"
+        return f"{self.word:7} {self.name}: {self.why}"
+
+
+def assumptions_table(assumptions: Sequence[Assumption]) -> str:
+    """The conditions of a bound, as HTML."""
+    rows = [(a.word, a.name, a.why) for a in assumptions]
+    return table(["", "condition", "why"], rows) if rows else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +124,37 @@ class Bound:
         """The conditions that fail."""
         return tuple(a for a in self.assumptions if a.holds is False)
 
-    def __str__(self) -> str:
+    @property
+    def status(self) -> str:
+        """What the bound is worth, in words."""
         status = "guarantee" if self.is_guarantee else "diagnostic only"
-        trivial = ", trivial" if self.is_trivial else ""
+        return f"{status}, trivial" if self.is_trivial else status
+
+    def _repr_html_(self) -> str:
+        return card(
+            f"Bound {self.name}: {self.quantity}",
+            facts(
+                {
+                    "bound": self.total,
+                    "= empirical risk": self.empirical_risk,
+                    "+ complexity": self.complexity,
+                    "+ confidence": self.confidence,
+                    "trivial from": self.trivial_level,
+                    "status": self.status,
+                    "regime": self.regime,
+                    "rows": f"{self.n_rows:,} ({self.sample})",
+                    "may fail with probability": self.delta,
+                    "constant": self.constant,
+                }
+            ),
+            assumptions_table(self.assumptions),
+        )
+
+    def __str__(self) -> str:
         lines = [
             f"{self.name} ({self.quantity}, {self.regime}, {self.sample}, n = {self.n_rows}): "
             f"{self.total:.4g} = {self.empirical_risk:.4g} + {self.complexity:.4g} + "
-            f"{self.confidence:.4g}; {status}{trivial}",
+            f"{self.confidence:.4g}; {self.status}",
             *(f"  {assumption}" for assumption in self.assumptions),
         ]
         return "\n".join(lines)
@@ -208,6 +243,22 @@ class BoundReport(Sequence[Bound]):
 
     def __repr__(self) -> str:
         return f"BoundReport({self.names})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (b.name, b.quantity, b.total, b.trivial_level, b.status, b.regime, b.sample, b.n_rows)
+            for b in self.bounds
+        ]
+        header = ["name", "of", "bound", "trivial from", "status", "regime", "sample", "rows"]
+        return card(
+            "BoundReport",
+            table(header, rows),
+            note(
+                "Each bound holds with probability 1 - delta on its own. The smallest of several "
+                "is not covered: choose by name before looking, or divide delta."
+            ),
+            *(note(text) for text in self.notes),
+        )
 
     def __str__(self) -> str:
         return "\n".join([*(str(bound) for bound in self.bounds), *self.notes])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._html import Shown
 from kpp._typing import FloatArray
 from kpp.geometry.maps import MapBlock
 
@@ -21,7 +22,7 @@ N_STEPS = 30
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Estimate(Shown):
     """A figure and its error.
 
     Parameters
@@ -45,7 +46,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class Spectrum(Shown):
     r"""The spectrum of a Gram, whole or as quadratures from random vectors.
 
     Parameters

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kpp._checks import check_choice
+from kpp._html import Shown, card, facts, note, quantiles, table
 from kpp._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from kpp.certificates._loops import minimising_leaves
 from kpp.certificates.leafwise import solve
@@ -19,7 +20,7 @@ METHODS = ("leafwise", "lipschitz")
 
 
 @dataclass(frozen=True)
-class Crossing:
+class Crossing(Shown):
     r"""One split to cross, in one tree.
 
     Parameters
@@ -94,6 +95,28 @@ class Certificate:
             f"Certificate(method={self.method!r}, n_rows={len(self.radius)}, "
             f"median_radius={np.median(self.radius) if len(self.radius) else np.nan:.3g}, "
             f"never_flips={int(self.never_flips.sum())})"
+        )
+
+    def _repr_html_(self) -> str:
+        figures: dict[str, Any] = {
+            "rows": len(self.radius),
+            "never change": int(self.never_flips.sum()),
+        }
+        if self.epsilon is not None:
+            figures["tolerance epsilon"] = ", ".join(f"{e:.4g}" for e in self.epsilon)
+        names = {"radius": self.radius, "paper's radius": self.lipschitz, "margin": self.margin}
+        spans = {name: quantiles(values) for name, values in names.items()}
+        return card(
+            f"Certificate, {self.method}",
+            facts(figures),
+            table(
+                ["", "smallest", "median", "largest"],
+                [(name, *span.values()) for name, span in spans.items()],
+            ),
+            note(
+                "Every x' nearer than the radius, in the forest's own metric, gets the same "
+                "answer. That says nothing of raw values, nor of true labels."
+            ),
         )
 
     def splits_to_cross(self, row: int) -> list[Crossing]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from kpp._html import Shown, card, note, table
 from kpp._optional import optional
 from kpp._typing import FloatArray
 from kpp.bounds._sample import check_model
@@ -24,7 +25,7 @@ EPS = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
-class AuditCheck:
+class AuditCheck(Shown):
     """One identity, or inequality, and its largest violation.
 
     Parameters
@@ -46,6 +47,8 @@ class AuditCheck:
     tolerance: float
     n_checked: int
     reference: str
+
+    _shown_too = ("holds",)
 
     @property
     def holds(self) -> bool:
@@ -96,6 +99,19 @@ class Audit:
                 ]
             )
             .set_index("check")
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            ("holds" if c.holds else "FAILS", c.name, c.violation, c.tolerance, c.n_checked)
+            for c in self.checks
+        ]
+        header = ["", "identity", "largest violation", "rounding allows", "checked"]
+        verdict = "every identity holds" if self.holds else "an identity FAILS"
+        return card(
+            f"Audit: {verdict}",
+            table(header, rows),
+            *(note(f"Skipped: {reason}") for reason in self.skipped),
         )
 
     def __str__(self) -> str:

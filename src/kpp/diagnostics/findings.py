@@ -13,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from kpp._html import Shown
+
 CALIBRATED = "upper or lower fifth of the development sets, benchmarks/findings_calibration.py"
 CONVENTION = "convention, not calibrated"
 DEFINITION = "definition"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Shown):
     """One remark on a model.
 
     Parameters

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from kpp._html import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds._sample import class_margins
 from kpp.bounds.oracles import PartitionOracles
@@ -23,7 +24,7 @@ NEAR_ZERO = 0.1
 
 
 @dataclass(frozen=True)
-class Observable:
+class Observable(Shown):
     """One figure of the dashboard.
 
     Parameters

@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array
 
 from kpp._checks import check_sample_weight
+from kpp._html import card, facts, largest, left_out, note, quantiles, table
 from kpp._optional import optional
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
@@ -52,6 +53,28 @@ class LeaveOneOut:
         return (
             f"LeaveOneOut(n_rows={len(self.rows)}, "
             f"degrees_of_freedom={self.degrees_of_freedom:.4g})"
+        )
+
+    def _repr_html_(self) -> str:
+        n_rows = len(self.rows)
+        size = np.abs(self.loo_residuals.reshape(n_rows, -1)).max(axis=1, initial=0.0)
+        shown = largest(size)
+        rows = [(int(self.rows[i]), float(self.leverage[i]), float(size[i])) for i in shown]
+        return card(
+            "LeaveOneOut",
+            facts(
+                {
+                    "rows": n_rows,
+                    "degrees of freedom": self.degrees_of_freedom,
+                    "median leverage": quantiles(self.leverage)["median"],
+                }
+            ),
+            table(["row", "leverage", "leave-one-out residual, absolute"], rows),
+            left_out(len(shown), n_rows, "rows"),
+            note(
+                "Of the linear layer: in the shared regime the forest has still seen the row, and "
+                "these are too small."
+            ),
         )
 
     def to_frame(self) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from kpp._html import Shown
 from kpp._typing import AnyArray
 from kpp.forest._loops import check_levels, lay_out_tree
 
@@ -35,7 +36,7 @@ ARRAY_TYPES: dict[str, Any] = NODE_ARRAYS | {
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class Tree(Shown):
     """One tree as an importer finds it: node 0 is the root, otherwise any order.
 
     Parameters

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from kpp._checks import check_sample_weight
+from kpp._html import Shown
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest._loops import node_sums
@@ -23,7 +24,7 @@ N_TREE_BLOCKS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class NodeStatistics:
+class NodeStatistics(Shown):
     r"""Statistics of a target over the rows that pass through each node.
 
     For regression `mean` and `variance` are set, for classification `class_share`.

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from kpp._html import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.kernel import FittedModel, model_map
 from kpp.geometry.maps import MapBlock, PathMap
 
 
 @dataclass(frozen=True, eq=False)
-class IsometryCheck:
+class IsometryCheck(Shown):
     r"""Both sides of the isometry on pairs of rows.
 
     Parameters
@@ -32,6 +33,8 @@ class IsometryCheck:
     path: FloatArray
     embedded: FloatArray
     tolerance: float
+
+    _shown_too = ("largest_gap", "holds")
 
     @property
     def largest_gap(self) -> float:

@@ -26,7 +26,8 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from kpp._checks import check_choice, check_sample_weight
-from kpp._parallel import blocks_of, run_blocks
+from kpp._html import card, facts
+from kpp._parallel import blocks_of, run_blocks, sum_blocks
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest._loops import node_sums
 from kpp.forest.arrays import Forest
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 N_TREE_BLOCKS = 8
 # Leaf ids and nodes that make a run worth a thread; below, starting one costs more.
 WORK_PER_BLOCK = 30_000
+# Each block costs two passes over a vector of the rows, a tree about five.
+TREES_PER_BLOCK = 5
 NORMALIZATIONS = ("forest", "tree")
 _BYTES_PER_TILE = 1 << 19
 
@@ -87,6 +90,10 @@ class MapBlock(LinearOperator, ABC):
         With `at`, the same embedding at other rows :math:`\Phi'`, it is
         :math:`\Phi' \Phi^\top r`: what a dual vector r predicts there.
         """
+
+    def _repr_html_(self) -> str:
+        n, m = self.shape
+        return card(type(self).__name__, facts({"rows": n, "coordinates": m}))
 
     def gram_operator(self) -> Callable[[FloatArray], FloatArray]:
         """Return ``r -> gram_matvec(r)`` for many products: it may prepare tables once."""
@@ -351,7 +358,8 @@ class PathMap(MapBlock):
     def _tree_blocks(self) -> list[tuple[int, int]]:
         """Runs of trees: few where the work is small, whatever the number of threads."""
         work = self.leaf_ids.size + self.forest.n_nodes
-        n_blocks = min(N_TREE_BLOCKS, max(1, work // WORK_PER_BLOCK))
+        most = min(N_TREE_BLOCKS, self.forest.n_trees // TREES_PER_BLOCK)
+        n_blocks = max(1, min(most, work // WORK_PER_BLOCK))
         return blocks_of(self.forest.n_trees, n_blocks)
 
     def _each_run_of_trees(self, work: Callable[[tuple[int, int]], None]) -> None:
@@ -363,11 +371,12 @@ class PathMap(MapBlock):
     ) -> FloatArray:
         """Add up what `work` writes for each run of trees, in order; rows by default."""
         blocks = self._tree_blocks()
-        partial = np.zeros((len(blocks), *(shape or self.shape[:1])))
-        run_blocks(lambda b: work(blocks[b], partial[b]), len(blocks), self.n_jobs)
-        for block in partial[1:]:
-            partial[0] += block
-        return partial[0].copy() if len(partial) > 1 else partial[0]
+        return sum_blocks(
+            lambda b, out: work(blocks[b], out),
+            len(blocks),
+            shape or self.shape[:1],
+            self.n_jobs,
+        )
 
     # Norms. C(v), the path sum of squared coordinates, is one number per leaf.
 

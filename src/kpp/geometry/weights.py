@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._html import Shown
 from kpp._typing import FloatArray
 from kpp.forest.arrays import Forest
 from kpp.forest.statistics import NodeStatistics, node_statistics
@@ -17,7 +18,7 @@ LEAF_WEIGHTS = ("variance", "uniform")
 
 
 @dataclass(frozen=True, eq=False)
-class PathWeights:
+class PathWeights(Shown):
     r"""The weights that turn a forest into a metric.
 
     Parameters

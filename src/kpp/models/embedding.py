@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._checks import check_sample_weight
@@ -26,9 +26,10 @@ from kpp.models.building import (
     takes_nan,
     weigh,
 )
+from kpp.models.notebook import ShowsItsFit
 
 
-class KPPEmbedding(TransformerMixin, BaseEstimator):
+class KPPEmbedding(TransformerMixin, ShowsItsFit):
     r"""Embed rows so that Euclidean distance is path distance through a forest.
 
     Every node v of every tree t is a coordinate,
@@ -40,12 +41,11 @@ class KPPEmbedding(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    forest : {"extra-trees", "random-forest", "boosted"}, estimator, Forest, FrozenEstimator or \
-            list of (str, forest), default="extra-trees"
-        What to embed with. A name or an estimator is grown on the data (an estimator is cloned;
-        its own ``random_state`` wins when set). A `Forest` or a
-        ``sklearn.frozen.FrozenEstimator`` is used as it is. A list gives several forests side
-        by side.
+    forest : str, estimator, Forest, FrozenEstimator or list, default="extra-trees"
+        What to embed with. A name ("extra-trees", "random-forest" or "boosted") or an estimator
+        is grown on the data (an estimator is cloned; its own ``random_state`` wins when set). A
+        `Forest` or a ``sklearn.frozen.FrozenEstimator`` is used as it is. A list of (name,
+        forest) gives several side by side.
     n_estimators : int, default=100
         Number of trees of a forest given by name.
     node_weight : {"gain", "entropy", "variance", "uniform"}, array or callable, default="gain"

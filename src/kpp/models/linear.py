@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import train_test_split
 from sklearn.utils.validation import check_is_fitted
@@ -31,6 +31,7 @@ from kpp.models.building import (
     takes_nan,
 )
 from kpp.models.growing import cv_splits, fold_grown, grow_groups, later_folds, plain_map
+from kpp.models.notebook import ShowsItsFit
 from kpp.models.predictor import LeafValues
 from kpp.models.selection import DEFAULT_TAUS, Fold, Selection, Solve, select
 
@@ -42,7 +43,7 @@ REGIMES = ("shared", "honest", "cross-fit", "fixed")
 ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
 
 
-class KPPLinearModel(BaseEstimator, ABC):
+class KPPLinearModel(ShowsItsFit, ABC):
     """A linear layer on the embedding, fitted jointly over all trees."""
 
     map_: MapBlock

@@ -25,11 +25,11 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
 
     Parameters
     ----------
-    forest : {"extra-trees", "random-forest", "boosted"}, estimator, Forest, FrozenEstimator or \
-            list of (str, forest), default="extra-trees"
-        What to embed with. A name or an estimator is grown on the data (an estimator is cloned;
-        its own ``random_state`` wins when set). A `Forest` or ``FrozenEstimator`` goes with
-        ``regime="fixed"``. A list gives several forests side by side.
+    forest : str, estimator, Forest, FrozenEstimator or list, default="extra-trees"
+        What to embed with. A name ("extra-trees", "random-forest" or "boosted") or an estimator
+        is grown on the data (an estimator is cloned; its own ``random_state`` wins when set). A
+        `Forest` or ``FrozenEstimator`` goes with ``regime="fixed"``. A list of (name, forest)
+        gives several side by side.
     n_estimators : int, default=100
         Number of trees of a forest given by name; with folds that grow trees, at least one a fold.
     node_weight : {"gain", "entropy", "variance", "uniform"}, array or callable, default="gain"

@@ -176,15 +176,16 @@ def select(
         points: FloatArray, tol: float, max_iter: int | None
     ) -> tuple[FloatArray, FloatArray]:
         """Scores (n_points, n_rows, n_scores) by the folds that have not seen the rows."""
-        solved = []
+        out, residual = None, np.zeros(len(points))
         for q, fit in enumerate(fits):
             progress("choosing alpha", q, len(fits))
-            solved.append(fit.scores(points, tol, max_iter))
-        parts, residuals = zip(*solved, strict=True)
-        out = np.empty((len(points), len(weight), parts[0].shape[2]))
-        for fold, part in zip(folds, parts, strict=True):
-            out[:, fold.test_rows] = part
-        return out, np.maximum.reduce(residuals)
+            part, left = fit.scores(points, tol, max_iter)
+            if out is None:
+                out = np.empty((len(points), len(weight), part.shape[2]))
+            out[:, folds[q].test_rows] = part
+            np.maximum(residual, left, out=residual)
+        assert out is not None
+        return out, residual
 
     def grid(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         limit = SEARCH_PRODUCTS if truncate else None
@@ -268,7 +269,10 @@ class _FoldFit:
             warnings.simplefilter("ignore", ConvergenceWarning)
             solved = self._solve(taus * self._unit, tol=tol, max_iter=max_iter)
         n_taus, n_train, n_scores = solved.dual.shape
-        columns = solved.dual.transpose(1, 0, 2).reshape(n_train, -1)
+        # One column per alpha and score; a view where there is one score.
+        columns = solved.dual.transpose(0, 2, 1).reshape(-1, n_train).T
         product = self._fold.train.gram_matvec(columns, at=self._fold.test)
         scores = product.reshape(-1, n_taus, n_scores).transpose(1, 0, 2)
-        return scores + solved.intercept[:, None] + self._offset, solved.residual
+        scores += solved.intercept[:, None]
+        scores += self._offset
+        return scores, solved.residual

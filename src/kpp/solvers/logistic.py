@@ -181,7 +181,7 @@ class LogisticProblem:
         for k in np.argsort(-alphas, kind="stable"):
             alpha = float(alphas[k])
             if alpha in self._known:
-                v, b = self._known[alpha]
+                v, b = self._known[alpha][0].astype(np.float64), self._known[alpha][1]
             elif behind:
                 weight = _extrapolation(np.log(alphas[behind]), np.log(alpha))
                 v, b = (np.tensordot(weight, a[behind], 1) for a in (dual, intercept))
@@ -189,7 +189,7 @@ class LogisticProblem:
                 v, b = start
             v, b, n_iter[k], norm = _newton(self._loss, alpha, v, b, tol * self._scale, max_iter)
             dual[k], intercept[k], residual[k] = v, b, norm / self._scale
-            self._known[alpha] = (v, b)
+            self._known[alpha] = (v.astype(np.float32), b)  # a start needs no more digits
             if not behind or alpha < alphas[behind[-1]]:
                 behind = [*behind, int(k)][-EXTRAPOLATED:]
         converged = residual <= tol

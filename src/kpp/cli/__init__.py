@@ -1,0 +1,61 @@
+"""The ``kpp`` command: a table in, a model, predictions, explanations and a report out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from kpp.cli.builtin import BUILT_IN
+
+__all__ = ["BUILT_IN", "main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Those of the command line, by default.
+
+    Returns
+    -------
+    code : int
+        0: done. 1: a check failed, or there is a finding of the level that was asked for. 2: the
+        arguments, or what is in a file, cannot be used. 130: interrupted.
+
+    Examples
+    --------
+    >>> from kpp.cli import main
+    >>> main(["--version"])  # doctest: +ELLIPSIS
+    kpp ...
+    0
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        from kpp import __version__
+
+        print(f"kpp {__version__}")
+        return 0
+    try:
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ImportError as error:
+        return _without_typer(given, error.name or "typer")
+    from kpp.cli.running import run
+
+    return run(given)
+
+
+def _without_typer(given: list[str], missing: str) -> int:
+    """`kpp geometry` needs nothing but the library; the rest is an extra."""
+    if given[:1] == ["geometry"]:
+        from kpp.cli.geometry import run_plain
+
+        return run_plain(given[1:])
+    print(
+        f"kpp: the command needs {missing}, which cannot be imported: pip install 'kpp[cli]'\n"
+        "Without it there are kpp --version and kpp geometry.",
+        file=sys.stderr,
+    )
+    return 2

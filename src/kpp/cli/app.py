@@ -1,0 +1,303 @@
+"""The commands, as typer reads them from the signatures; each hands over to a file of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kpp.cli import options as o
+from kpp.cli.console import Terminal
+
+app = typer.Typer(
+    name="kpp",
+    help="Kernel of Partition Paths: a forest that explains and certifies itself.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def common(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Errors with their traceback; with any command.")
+    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    """Kernel of Partition Paths: a forest that explains and certifies itself."""
+    # Both are read before the commands are (see running.py), and stand here for the help.
+
+
+@app.command()
+def fit(
+    data: o.Data,
+    target: o.Target = None,
+    task: o.TaskOption = o.Task.auto,
+    forest: o.Forest = o.ForestName.extra_trees,
+    trees: o.Trees = 100,
+    regime: o.RegimeOption = o.Regime.shared,
+    alpha: o.Alpha = "auto",
+    test_size: o.TestSize = 0.2,
+    test: o.TestFile = None,
+    drop: o.Drop = None,
+    id_column: o.IdOfFit = None,
+    weights: o.Weights = None,
+    seed: o.Seed = 0,
+    jobs: o.Jobs = -1,
+    out: o.Out = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> int:
+    """Fit a table, save the model and say how good it is."""
+    from kpp.cli.fit import run_fit
+    from kpp.cli.fitting import FitOptions
+
+    asked = FitOptions(
+        target=target,
+        task=task.value,
+        forest=forest.value,
+        trees=trees,
+        regime=regime.value,
+        alpha=alpha,
+        test_size=test_size,
+        test=test,
+        drop=tuple(drop or ()),
+        id=id_column,
+        weights=weights,
+        seed=seed,
+        jobs=jobs,
+    )
+    return run_fit(data, asked, out, Terminal(json=json, quiet=quiet))
+
+
+@app.command()
+def predict(
+    model: o.ModelFile,
+    data: o.Data,
+    proba: Annotated[bool, typer.Option("--proba", help="Probabilities of the classes.")] = False,
+    id_column: o.Id = None,
+    out: o.Out = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> int:
+    """Predict the rows of a raw file, as CSV."""
+    from kpp.cli.predict import run_predict
+
+    return run_predict(model, data, out, id_column, proba, Terminal(json=json, quiet=quiet))
+
+
+@app.command()
+def explain(
+    model: o.ModelFile,
+    data: o.Data,
+    row: o.Row = None,
+    top: o.Top = 10,
+    level: Annotated[
+        o.Level, typer.Option(help="Contributions of columns, of nodes, or of rules.")
+    ] = o.Level.variable,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--class",
+            metavar="LABEL",
+            help="Class to explain: for a row by default the predicted one, for a file the "
+            "second of two, and each of more.",
+            show_default=False,
+        ),
+    ] = None,
+    id_column: o.Id = None,
+    out: o.Out = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> int:
+    """Say what moved a prediction; all predictions of a file, without --row."""
+    from kpp.cli.explain import run_explain
+
+    return run_explain(
+        model,
+        data,
+        row=row,
+        top=top,
+        level=level.value,
+        label=label,
+        id_column=id_column,
+        out=out,
+        terminal=Terminal(json=json, quiet=quiet),
+    )
+
+
+@app.command()
+def certify(
+    model: o.ModelFile,
+    data: o.Data,
+    row: o.Row = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Radii in raw values as well.")] = False,
+    scale: Annotated[
+        o.Scale, typer.Option(help="Unit of raw radii: spread of each column, or its own unit.")
+    ] = o.Scale.std,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Regression: the change that counts as one, in units of the target.",
+            show_default=False,
+        ),
+    ] = None,
+    time_budget: Annotated[
+        float, typer.Option(min=0, help="Seconds for raw radii; sound whenever it ends.")
+    ] = 60.0,
+    top: o.Top = 10,
+    id_column: o.Id = None,
+    out: o.Out = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> int:
+    """Say how far rows may move before the answer changes."""
+    from kpp.cli.certify import run_certify
+
+    return run_certify(
+        model,
+        data,
+        row=row,
+        raw=raw,
+        scale=scale.value,
+        epsilon=epsilon,
+        time_budget=time_budget,
+        top=top,
+        id_column=id_column,
+        out=out,
+        terminal=Terminal(json=json, quiet=quiet),
+    )
+
+
+@app.command()
+def diagnose(
+    model: o.ModelFile,
+    data: o.Data,
+    target: o.TargetOfFile = None,
+    sample: Annotated[
+        o.Sample, typer.Option(help="Which rows these are: new ones, or those given to fit.")
+    ] = o.Sample.test,
+    silence: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODE", help="A finding to leave out.", show_default=False),
+    ] = None,
+    fail_on: Annotated[
+        o.FailOn, typer.Option(help="Findings that make the exit code 1.")
+    ] = o.FailOn.never,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> int:
+    """Show the dashboard of a model on rows with a target, and findings with advice."""
+    from kpp.cli.diagnose import run_diagnose
+
+    return run_diagnose(
+        model,
+        data,
+        target=target,
+        sample=sample.value,
+        silence=silence or [],
+        fail_on=fail_on.value,
+        terminal=Terminal(json=json, quiet=quiet),
+    )
+
+
+@app.command()
+def report(
+    data: o.Data,
+    target: o.Target = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="A file of kpp fit; else fits.", show_default=False),
+    ] = None,
+    out: o.Out = None,
+    json: Annotated[
+        str | None,
+        typer.Option(
+            "--json",
+            metavar="FILE",
+            help="The same content as JSON; - for standard output.",
+            show_default=False,
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title.", show_default=False)] = None,
+    max_rows: Annotated[int, typer.Option(min=1, help="Most rows to explore.")] = 100,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    task: o.TaskOption = o.Task.auto,
+    forest: o.Forest = o.ForestName.extra_trees,
+    trees: o.Trees = 100,
+    regime: o.RegimeOption = o.Regime.shared,
+    alpha: o.Alpha = "auto",
+    test_size: o.TestSize = 0.2,
+    test: o.TestFile = None,
+    drop: o.Drop = None,
+    id_column: o.IdOfFit = None,
+    weights: o.Weights = None,
+    seed: o.Seed = 0,
+    jobs: o.Jobs = -1,
+    quiet: o.Quiet = False,
+) -> int:
+    """Write one HTML file about a model; fits one first if none is given."""
+    from kpp.cli.fitting import FitOptions
+    from kpp.cli.report import run_report
+
+    asked = FitOptions(
+        target=target,
+        task=task.value,
+        forest=forest.value,
+        trees=trees,
+        regime=regime.value,
+        alpha=alpha,
+        test_size=test_size,
+        test=test,
+        drop=tuple(drop or ()),
+        id=id_column,
+        weights=weights,
+        seed=seed,
+        jobs=jobs,
+    )
+    return run_report(
+        data,
+        asked,
+        model=model,
+        out=out,
+        json_path=json,
+        title=title,
+        max_rows=max_rows,
+        open_it=open_it,
+        terminal=Terminal(quiet=quiet),
+    )
+
+
+@app.command()
+def info(model: o.ModelFile, json: o.Json = False) -> int:
+    """Show what the file of a model holds."""
+    from kpp.cli.info import run_info
+
+    return run_info(model, Terminal(json=json))
+
+
+@app.command()
+def geometry(
+    dataset: Annotated[
+        str, typer.Argument(help="breast_cancer, diabetes, digits, iris or wine.")
+    ] = "breast_cancer",
+    forest: Annotated[
+        o.GeometryForest, typer.Option(help="Which forest is grown.")
+    ] = o.GeometryForest.extra_trees,
+    trees: Annotated[int, typer.Option(help="Number of trees.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the forest.")] = 0,
+    json: o.Json = False,
+) -> int:
+    """Embed a built-in data set, show its geometry and check the isometry."""
+    from kpp.cli.geometry import geometry_figures, geometry_lines
+
+    figures, holds = geometry_figures(dataset, forest.value, trees, seed)
+    if json:
+        Terminal(json=True).result(figures)
+    else:
+        for name, text in geometry_lines(figures):
+            print(f"{name:<17}{text}")
+    return 0 if holds else 1

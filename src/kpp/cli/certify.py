@@ -1,0 +1,226 @@
+"""`kpp certify`: how far rows may move before the model's answer changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from kpp import certify, certify_raw
+from kpp._optional import optional
+from kpp._pipelines import prepared_names
+from kpp.cli.columns import free_name, take_row
+from kpp.cli.console import Terminal, number
+from kpp.cli.errors import UserError
+from kpp.cli.files import load_model, write_table
+from kpp.cli.predict import Rows
+from kpp.cli.reading import TableFile, check_output
+
+SCALES = ("std", "raw")
+NEVER = -2
+
+
+def run_certify(
+    model: Path,
+    table: str,
+    *,
+    row: int | None,
+    raw: bool,
+    scale: str,
+    epsilon: float | None,
+    time_budget: float,
+    top: int,
+    id_column: str | None,
+    out: Path | None,
+    terminal: Terminal,
+) -> int:
+    """Certify a row on the screen, or all rows in a table."""
+    source = TableFile(table)
+    check_output(out, source, model)
+    rows = Rows(load_model(model, terminal), source, id_column, terminal)
+    _check_epsilon(rows.inner, epsilon)
+    which = slice(None)
+    if row is not None:
+        row = take_row(len(rows), row, rows.name)
+        which = slice(row, row + 1)
+    at = rows.prepared.iloc[which]
+    with terminal.working("certifying"):
+        certificate = certify(rows.inner, at, epsilon=epsilon)
+    boxes = None
+    if raw:
+        with terminal.bar("certifying raw values") as progress:
+            boxes = certify_raw(
+                rows.inner,
+                at,
+                scale="std" if scale == "std" else None,
+                time_budget=time_budget,
+                epsilon=epsilon,
+                progress=progress,
+            )
+    frame = _table(rows, which, certificate, boxes, id_column)
+    if out is not None:
+        write_table(frame, out, terminal, what="Certificates")
+    if terminal.json:
+        terminal.result(_data(rows, row, frame, certificate, boxes, top, scale))
+    elif row is not None:
+        _show_row(rows, row, certificate, boxes, top, scale, terminal)
+    elif out is None:
+        write_table(frame, None, terminal, what="Certificates")
+    return 0
+
+
+def _check_epsilon(inner: Any, epsilon: float | None) -> None:
+    if is_classifier(inner):
+        if epsilon is not None:
+            raise UserError("--epsilon is for regression; here a change is another class.")
+    elif epsilon is None:
+        raise UserError(
+            "This model predicts numbers: say with --epsilon from which change on, in units of the "
+            "target, an answer counts as changed."
+        )
+    elif not 0 < epsilon < np.inf:
+        raise UserError(f"--epsilon must be a positive number; got {epsilon:g}.")
+
+
+def _changes_to(inner: Any, nearest: int) -> Any:
+    if nearest == NEVER:
+        return None
+    if is_classifier(inner):
+        return inner.classes_[nearest]
+    return "lower" if nearest < 0 else "higher"
+
+
+def _table(rows: Rows, which: slice, certificate: Any, boxes: Any, id_column: str | None) -> Any:
+    pd = optional("pandas", "kpp certify", "cli")
+    ids = rows.ids.iloc[which].reset_index(drop=True)
+    columns: dict[str, Any] = {
+        "prediction": rows.inner.predict(rows.prepared.iloc[which]),
+        "margin": certificate.margin,
+        "radius": certificate.radius,
+        "lipschitz_radius": certificate.lipschitz,
+        "never_changes": certificate.never_flips,
+        "changes_to": [_changes_to(rows.inner, int(k)) for k in certificate.nearest],
+    }
+    if boxes is not None:
+        columns |= {
+            "raw_radius": boxes.radius,
+            "raw_upper_radius": boxes.upper_radius,
+            "raw_finished": boxes.finished,
+        }
+    first = "row" if id_column is None else id_column
+    return pd.DataFrame(
+        {first: ids} | {free_name(name, [first]): column for name, column in columns.items()}
+    )
+
+
+def _data(
+    rows: Rows, row: int | None, frame: Any, certificate: Any, boxes: Any, top: int, scale: str
+) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "metric": "delta_T, the forest's own (squared) path distance",
+        "raw_unit": None if boxes is None else _unit(scale),
+        "regime": rows.inner.regime_,
+        "columns": {name: frame[name].tolist() for name in frame.columns},
+    }
+    if row is not None:
+        data["splits_to_cross"] = [
+            {"column": column, "now": now, "distance": distance, "change": change}
+            for column, now, distance, change in _crossings(rows, certificate, top)
+        ]
+        if boxes is not None:
+            data["box"] = [
+                {"column": name, "lower": low, "value": value, "upper": high}
+                for name, low, value, high in _box(rows, row, boxes)
+            ]
+    return data
+
+
+def _crossings(rows: Rows, certificate: Any, top: int) -> list[tuple[str, str, float, float]]:
+    names = prepared_names(rows.preparation, rows.inner)
+    found = []
+    for c in certificate.splits_to_cross(0)[:top]:
+        side = "<=" if c.goes_left else ">"
+        now = f"{side} {number(c.threshold, 6)}" if np.isfinite(c.threshold) else "its category"
+        found.append((names[c.feature], now, c.distance, c.change))
+    return found
+
+
+def _box(rows: Rows, row: int, boxes: Any) -> list[tuple[str, float, float, float]]:
+    """Sides of the certified box that end somewhere; columns that stay are left out."""
+    names = prepared_names(rows.preparation, rows.inner)
+    values = np.asarray(rows.prepared.iloc[row], dtype=np.float64)
+    lower, upper = boxes.lower[0], boxes.upper[0]
+    ends = (np.isfinite(lower) | np.isfinite(upper)) & (boxes.scale > 0)
+    tight = np.minimum(values - lower, upper - values) / np.where(ends, boxes.scale, 1.0)
+    order = [j for j in np.argsort(tight, kind="stable") if ends[j]]
+    return [(names[j], float(lower[j]), float(values[j]), float(upper[j])) for j in order]
+
+
+def _unit(scale: str) -> str:
+    return (
+        "standard deviations of each column in the training rows"
+        if scale == "std"
+        else "units of each column"
+    )
+
+
+def _show_row(
+    rows: Rows,
+    row: int,
+    certificate: Any,
+    boxes: Any,
+    top: int,
+    scale: str,
+    terminal: Terminal,
+) -> None:
+    prediction = rows.inner.predict(rows.prepared.iloc[[row]])[0]
+    to = _changes_to(rows.inner, int(certificate.nearest[0]))
+    shown = number(prediction, 6) if isinstance(prediction, float) else str(prediction)
+    terminal.heading(f"Row {row} of {rows.name}: predicted {shown}")
+    if certificate.never_flips[0]:
+        terminal.line("No combination of leaves changes this answer: it holds for every input.")
+    terminal.facts(
+        [
+            ("margin", number(certificate.margin[0])),
+            ("certified radius", f"{number(certificate.radius[0])}  in the forest's own metric"),
+            ("the paper's radius", f"{number(certificate.lipschitz[0])}  never larger"),
+            ("changes first to", "nothing" if to is None else str(to)),
+        ]
+    )
+    crossings = _crossings(rows, certificate, top)
+    if crossings:
+        terminal.line()
+        terminal.heading("Splits that a change of the answer would cross")
+        lines = [(name, now, number(d), number(change)) for name, now, d, change in crossings]
+        terminal.table(["column", "now", "distance", "off the margin"], lines, right=(2, 3))
+    if boxes is not None:
+        terminal.line()
+        terminal.heading("In raw values")
+        ends = "" if boxes.finished[0] else "  (time was up: sound, perhaps not the largest)"
+        upper = boxes.upper_radius[0]
+        terminal.facts(
+            [
+                ("certified radius", f"{number(boxes.radius[0])}{ends}"),
+                ("another answer at", number(upper) if boxes.found[0] else "none found"),
+                ("unit", _unit(scale)),
+            ]
+        )
+        sides = [
+            (name, number(low, 6), number(value, 6), number(high, 6))
+            for name, low, value, high in _box(rows, row, boxes)
+        ]
+        if sides:
+            terminal.table(["column", "from", "now", "to"], sides[:top], right=(1, 2, 3))
+            more = f" ({len(sides) - top} columns more: --json lists all)" * (len(sides) > top)
+            terminal.line(
+                f"While every column stays between its sides{more}, and columns without spread "
+                "stay as they are, the answer stays. Sides are shown rounded."
+            )
+        terminal.line(
+            "Columns are those that the model sees: categories and parts of dates are columns of "
+            "their own, in single precision."
+        )
+    terminal.line()
+    terminal.line("That is about this model's answer, not about whether it is right.")

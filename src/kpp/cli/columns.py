@@ -1,0 +1,230 @@
+"""The columns of a table: which go into a model, and the columns of a model in another table."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kpp._optional import optional
+from kpp._pipelines import prepared, unwrap
+from kpp.cli.errors import UserError, check_columns, listed, near
+from kpp.cli.target import kind_of
+
+LARGEST = float(np.finfo(np.float32).max)
+ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|key)$|^unnamed: \d+$", re.IGNORECASE)
+FEWEST_IDS = 20
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns for a fit.
+
+    Parameters
+    ----------
+    used : list of str
+        Those that the model sees.
+    constant, empty : list of str
+        Those with one value, and with none: left out.
+    id_like : list of str
+        Those with another value in every row, which the model does see.
+    """
+
+    used: list[str]
+    constant: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+    id_like: list[str] = field(default_factory=list)
+
+    def remarks(self) -> Iterator[str]:
+        """What the user should know about them."""
+        if self.empty:
+            yield f"Without any value, and left out: {listed(self.empty)}."
+        if self.constant:
+            yield f"With one value only, and left out: {listed(self.constant)}."
+        if self.id_like:
+            drop = " ".join(f"--drop {_quoted(name)}" for name in self.id_like[:3])
+            yield (
+                f"With another value in every row, like a number of the row: "
+                f"{listed(self.id_like)}. If it means nothing: {drop}."
+            )
+
+
+def choose_columns(
+    frame: Any, target: str, drop: Sequence[str], reserved: Sequence[str], where: str
+) -> Columns:
+    """Choose the columns of a fit: all but the target, the dropped, the constant and the empty."""
+    check_columns(list(drop), list(frame.columns), "--drop", where)
+    out = {target, *drop, *reserved}
+    used, constant, empty, id_like = [], [], [], []
+    for name in frame.columns:
+        if name in out:
+            continue
+        column = frame[name]
+        n_distinct = int(column.nunique(dropna=True)) if _is_flat(column) else -1
+        if n_distinct < 0:
+            raise UserError(
+                f"The column '{name}' of {where} holds lists or records, not values. Use "
+                f"--drop {_quoted(name)}, or spread it over columns."
+            )
+        if n_distinct == 0:
+            empty.append(name)
+        elif n_distinct == 1 and not column.isna().any():
+            constant.append(name)
+        else:
+            used.append(name)
+            if _is_id_like(name, column, n_distinct):
+                id_like.append(name)
+    if not used:
+        raise UserError(f"{where} has no column with more than one value beside '{target}'.")
+    for name in used:
+        column = frame[name]
+        if kind_of(column) == "f":
+            values = np.abs(column.to_numpy(dtype=np.float64, na_value=np.nan))
+            n_large = int((values > LARGEST).sum())
+            if n_large:
+                raise UserError(
+                    f"The column '{name}' of {where} holds {n_large} infinite or too large values: "
+                    f"clean them, or use --drop {_quoted(name)}."
+                )
+    return Columns(used, constant, empty, id_like)
+
+
+def model_columns(model: Any) -> list[str]:
+    """The user's columns that a model needs, in its order."""
+    preparation, inner = unwrap(model)
+    first = preparation if preparation is not None else inner
+    if hasattr(first, "steps"):
+        first = first.steps[0][1]
+    names = getattr(first, "feature_names_in_", None)
+    if names is None:
+        raise UserError(
+            "This model was fitted on rows without names of columns, and cannot find them in a "
+            "file. Fit it on a data frame, or with kpp fit."
+        )
+    return [str(name) for name in names]
+
+
+def text_columns(model: Any) -> set[str]:
+    """Columns that a model reads as text."""
+    preparation, _ = unwrap(model)
+    kinds = getattr(preparation, "kind_to_columns_", None) or {}
+    return {str(c) for k in ("low_cardinality", "high_cardinality") for c in kinds.get(k, ())}
+
+
+def columns_of(model: Any, frame: Any, where: str) -> tuple[Any, list[str]]:
+    """The columns of a model, from a table in any order; and the names of those left over."""
+    names = model_columns(model)
+    known = set(frame.columns)
+    missing = [name for name in names if name not in known]
+    if missing:
+        other = [name for name in frame.columns if name not in set(names)]
+        hint = near(missing[0], other) if other else ""
+        hint = f" For '{missing[0]}': {hint}" if hint.startswith("Did") else ""
+        raise UserError(
+            f"{where} lacks {len(missing)} of the {len(names)} columns that the model needs: "
+            f"{listed(missing)}.{hint}"
+        )
+    needed = set(names)
+    extra = [str(name) for name in frame.columns if name not in needed]
+    return frame[names], extra
+
+
+def prepare(model: Any, X: Any) -> tuple[Any, list[str]]:
+    """Rows as the inner model takes them; and what could not be read, in words.
+
+    The preparation is lenient: a text in a column of numbers, a date in another format and a
+    category that it has not seen count as missing or as none of the categories. That must not
+    happen without a word.
+    """
+    preparation, _ = unwrap(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said below, with the names of the columns
+        rows = prepared(preparation, X)
+    return rows, list(_unread(preparation, X, rows))
+
+
+def _unread(preparation: Any, X: Any, rows: Any) -> Iterator[str]:
+    kinds = getattr(preparation, "kind_to_columns_", None) or {}
+    made = getattr(preparation, "input_to_outputs_", {})
+    for kind, what in (("numeric", "numbers"), ("datetime", "dates")):
+        for name in kinds.get(kind, ()):
+            outputs = [output for output in made.get(name, ()) if output in rows.columns]
+            if not outputs:
+                continue
+            lost = X[name].notna().to_numpy() & rows[outputs].isna().all(axis=1).to_numpy()
+            if lost.any():
+                example = X[name].to_numpy()[np.flatnonzero(lost)[0]]
+                yield (
+                    f"Column '{name}': {int(lost.sum())} of {len(X)} values are not the {what} "
+                    f"that the model expects, and count as missing; the first is '{example}'."
+                )
+    steps = getattr(preparation, "transformers_", {})
+    for name in kinds.get("low_cardinality", ()):
+        categories = getattr(steps.get(name), "categories_", None)
+        if categories is None:
+            continue
+        column = X[name]
+        known = {str(category) for category in categories[0]}
+        given = column[column.notna()].astype(str)
+        new = given[~given.isin(known)]
+        if len(new):
+            yield (
+                f"Column '{name}': {len(new)} of {len(X)} values are categories that the model "
+                "has not seen, and count as none of those it knows: "
+                f"{listed(new.unique().tolist(), 3)}."
+            )
+
+
+def take_id(frame: Any, name: str | None, where: str) -> Any:
+    """The column that names the rows, or their numbers."""
+    pd = optional("pandas", "kpp", "cli")
+    if name is None:
+        return pd.Series(np.arange(len(frame)), name="row")
+    check_columns([name], list(frame.columns), "--id", where)
+    return frame[name].reset_index(drop=True)
+
+
+def take_row(n_rows: int, row: int, where: str) -> int:
+    """Check the number of a row; they count from 0, and from the end if negative."""
+    if not -n_rows <= row < n_rows:
+        raise UserError(f"--row must be 0 to {n_rows - 1}: {where} has {n_rows} rows; got {row}.")
+    return row % n_rows
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """A name for a column of a result that no other column has.
+
+    Examples
+    --------
+    >>> from kpp.cli.columns import free_name
+    >>> free_name("score", ["score", "score_"])
+    'score__'
+    """
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _is_flat(column: Any) -> bool:
+    known = column.dropna()
+    return not len(known) or not isinstance(known.iloc[0], list | dict | np.ndarray | set | tuple)
+
+
+def _is_id_like(name: str, column: Any, n_distinct: int) -> bool:
+    if n_distinct < len(column) or n_distinct < FEWEST_IDS:
+        return False
+    kind = kind_of(column)
+    if kind in "iu":
+        steps = np.diff(column.to_numpy())
+        return bool(ID_NAME.search(name)) or bool((steps == 1).all())
+    if kind == "O":
+        return bool(ID_NAME.search(name)) or not column.astype(str).str.contains(r"\s").any()
+    return False
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"

@@ -1,0 +1,89 @@
+"""`kpp diagnose`: the dashboard of a model on the rows of a file, and findings with advice."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kpp import diagnose
+from kpp._pipelines import unwrap
+from kpp.cli.columns import prepare
+from kpp.cli.console import Terminal, number
+from kpp.cli.files import load_model
+from kpp.cli.labelled import labelled_rows
+from kpp.cli.reading import TableFile
+
+FAIL_ON = ("never", "warning", "info")
+SAMPLES = ("test", "train", "fit")
+# Below this the symbols of the figures would break their names.
+WIDE = 100
+
+
+def run_diagnose(
+    model: Path,
+    table: str,
+    *,
+    target: str | None,
+    sample: str,
+    silence: Sequence[str],
+    fail_on: str,
+    terminal: Terminal,
+) -> int:
+    """Diagnose a model; exit code 1 if there is a finding of the asked level."""
+    source = TableFile(table)
+    file = load_model(model, terminal)
+    loaded = file.model
+    given = labelled_rows(loaded, source, terminal, target=target, fitted_to=file.target)
+    rows, remarks = prepare(loaded, given.X)
+    for remark in remarks:
+        terminal.warn(remark)
+    _, inner = unwrap(loaded)
+    with terminal.working("diagnosing"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = diagnose(inner, rows, given.y, sample=sample, silence=list(silence))
+    for text in dict.fromkeys(str(w.message) for w in caught):
+        terminal.warn(text)
+    failed = any(fails(finding.severity, fail_on) for finding in found.findings)
+    if terminal.json:
+        terminal.result(
+            found.to_dict() | {"target": given.target, "fail_on": fail_on, "failed": failed}
+        )
+    else:
+        _show(found, terminal)
+    return int(failed)
+
+
+def fails(severity: str, fail_on: str) -> bool:
+    """Whether a finding is of the level that was asked for, or above.
+
+    Examples
+    --------
+    >>> from kpp.cli.diagnose import fails
+    >>> fails("warning", "info"), fails("info", "warning"), fails("warning", "never")
+    (True, False, False)
+    """
+    return fail_on == "info" or (fail_on == "warning" and severity == "warning")
+
+
+def _show(found: Any, terminal: Terminal) -> None:
+    terminal.heading(f"{found.n_rows} {found.sample} rows, regime {found.regime}")
+    lines = []
+    for o in found.observables:
+        error = f" ± {o.error:.2g}" if o.error else ""
+        lines.append((o.family, o.name, f"{number(o.value)}{error}", o.symbol))
+    lines += [("predictive", name, number(value), "") for name, value in found.metrics.items()]
+    shown = 4 if terminal.out.width >= WIDE else 3
+    head = ["family", "figure", "value", "symbol"]
+    terminal.table(head[:shown], [line[:shown] for line in lines], right=(2,))
+    terminal.line()
+    if not found.findings:
+        terminal.line("No findings.")
+    for finding in found.findings:
+        terminal.heading(f"{finding.code} {finding.severity}: {finding.title}")
+        terminal.line(
+            f"{finding.meaning} {finding.action} ({finding.observable} = "
+            f"{number(finding.value, 3)}, threshold {number(finding.threshold, 3)}; "
+            f"{finding.source})"
+        )

@@ -1,0 +1,296 @@
+"""`kpp explain`: what moved one prediction, or all those of a file; sums that are exact."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from kpp import explain, explain_rules
+from kpp._optional import optional
+from kpp._pipelines import prepared_names, source_columns, sum_by_source
+from kpp.cli.columns import free_name, take_row
+from kpp.cli.console import Terminal, clean, number
+from kpp.cli.errors import UserError
+from kpp.cli.files import load_model, write_table
+from kpp.cli.predict import Rows
+from kpp.cli.reading import TableFile, check_output
+from kpp.explanations._model import place_of
+
+LEVELS = ("variable", "node", "rules")
+BASELINE = "(baseline)"
+Line = tuple[str, float, float]
+
+
+def run_explain(
+    model: Path,
+    table: str,
+    *,
+    row: int | None,
+    top: int,
+    level: str,
+    label: str | None,
+    id_column: str | None,
+    out: Path | None,
+    terminal: Terminal,
+) -> int:
+    """Explain a row on the screen, or all rows in a table."""
+    source = TableFile(table)
+    check_output(out, source, model)
+    if top < 1:
+        raise UserError(f"--top must be at least 1; got {top}.")
+    rows = Rows(load_model(model, terminal), source, id_column, terminal)
+    if row is not None:
+        return _one(rows, take_row(len(rows), row, rows.name), top, level, label, out, terminal)
+    frame = _table(rows, level, label, top, id_column)
+    if out is not None:
+        write_table(frame, out, terminal, what="Attributions")
+    if terminal.json:
+        columns = {name: frame[name].tolist() for name in frame.columns}
+        terminal.result({"level": level, "n_rows": len(rows), "columns": columns})
+    elif out is None:
+        write_table(frame, None, terminal, what="Attributions")
+    return 0
+
+
+def _one(
+    rows: Rows,
+    row: int,
+    top: int,
+    level: str,
+    label: str | None,
+    out: Path | None,
+    terminal: Terminal,
+) -> int:
+    data = explain_one(rows, row, level=level, label=label, top=top)
+    if out is not None:
+        pd = optional("pandas", "kpp explain", "cli")
+        lines = data.get("contributions") or data.get("nodes") or data.get("rules")
+        write_table(pd.DataFrame(lines), out, terminal, what="Explanation")
+    if terminal.json:
+        terminal.result(data)
+    else:
+        show_one(data, top, terminal)
+    return 0
+
+
+def explain_one(rows: Rows, row: int, *, level: str, label: str | None, top: int) -> dict[str, Any]:
+    """Explain one row, as plain data; contributions and baseline sum to the score."""
+    inner, at = rows.inner, rows.prepared.iloc[[row]]
+    prediction = inner.predict(at)[0]
+    output = _output(inner, label, prediction)
+    rules = explain_rules(inner, at, top=top, output=output)
+    data: dict[str, Any] = {
+        "data": rows.name,
+        "row": row,
+        "id": rows.ids.iloc[row],
+        "prediction": prediction,
+        "output": output,
+        "score": rules.score,
+        "probability": rules.probability,
+        "regime": inner.regime_,
+        "level": level,
+    }
+    if level == "variable":
+        names, values, baseline, residual = _by_column(rows, output, slice(row, row + 1))
+        order = np.argsort(-np.abs(values[0]), kind="stable")
+        data |= {"baseline": float(baseline), "residual": residual}
+        data["contributions"] = [
+            {
+                "column": names[j],
+                "value": rows.raw[names[j]].iloc[row] if names[j] in rows.raw else None,
+                "contribution": float(values[0, j]),
+            }
+            for j in order
+        ]
+    elif level == "node":
+        found = _attribution(rows, output, slice(row, row + 1), "node")
+        lines = _node_lines(found, 0, found.values.nnz)
+        data["baseline"] = lines[0][1]
+        data["nodes"] = [{"node": text, "contribution": value} for text, value, _ in lines[1:]]
+    if level != "node":
+        data["rules"] = [
+            {"rule": r.text, "contribution": r.contribution, "support": r.support}
+            for r in rules.rules
+        ]
+        data["rules_baseline"] = rules.baseline
+        data["other_rules"] = {"n": rules.n_other, "contribution": rules.remainder}
+    return data
+
+
+def show_one(data: dict[str, Any], top: int, terminal: Terminal) -> None:
+    """Print the explanation of a row; the printed numbers add up, to the last digit."""
+    named = "" if data["id"] == data["row"] else f" ({data['id']})"
+    of = "prediction" if data["output"] is None else f"score of '{data['output']}'"
+    share = "" if data["probability"] is None else f", probability {number(data['probability'], 3)}"
+    prediction = data["prediction"]
+    shown = number(prediction, 6) if isinstance(prediction, float) else str(prediction)
+    terminal.heading(f"Row {data['row']}{named} of {data['data']}: predicted {shown}{share}")
+    if data["level"] == "variable":
+        parts = [(c["column"], _cell(c["value"]), c["contribution"]) for c in data["contributions"]]
+        _show_sum(
+            ["column", "value", "adds"],
+            parts,
+            data["baseline"],
+            data["score"],
+            top,
+            of,
+            "columns",
+            terminal,
+        )
+    elif data["level"] == "node":
+        nodes = [(n["node"], "", n["contribution"]) for n in data["nodes"]]
+        _show_sum(
+            ["node", "", "adds"], nodes, data["baseline"], data["score"], top, of, "nodes", terminal
+        )
+    if "rules" in data:
+        terminal.line()
+        terminal.heading("Rules that moved it most (the same score, cut in another way)")
+        lines = [
+            (f"{r['contribution']:+.4g}", f"{r['support']:.1%}", r["rule"]) for r in data["rules"]
+        ]
+        other = data["other_rules"]
+        lines.append((f"{other['contribution']:+.4g}", "", f"({other['n']} other rules)"))
+        lines.insert(0, (f"{data['rules_baseline']:+.4g}", "", BASELINE))
+        terminal.table(["adds", "rows", "rule"], lines, right=(0, 1))
+    terminal.line()
+    terminal.line(
+        "An exact account of this model's score, not of causes. Regime: " + data["regime"] + "."
+    )
+
+
+def _show_sum(
+    head: list[str],
+    parts: list[tuple[str, str, float]],
+    baseline: float,
+    total: float,
+    top: int,
+    of: str,
+    what: str,
+    terminal: Terminal,
+) -> None:
+    size = max(abs(total), abs(baseline), *(abs(p[2]) for p in parts), 1e-300)
+    decimals = min(max(4 - math.floor(math.log10(size)), 0), 12)
+    shown = [round(value, decimals) for _, _, value in parts[:top]]
+    start, end = round(baseline, decimals), round(total, decimals)
+    # What rounding leaves over goes to the line that is a sum already.
+    rest = round(end - start - math.fsum(shown), decimals)
+    lines = [(BASELINE, "", start)]
+    lines += [(p[0], p[1], v) for p, v in zip(parts[:top], shown, strict=True)]
+    if len(parts) > top:
+        lines.append((f"({len(parts) - top} other {what}, and rounding)", "", rest))
+    elif rest:
+        lines.append(("(rounding)", "", rest))
+    lines.append((f"= {of}", "", end))
+    terminal.table(
+        head, [(clean(a, 40), clean(b, 40), f"{v:+.{decimals}f}") for a, b, v in lines], right=(2,)
+    )
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return "missing"
+    return number(value, 6) if isinstance(value, float) else str(value)
+
+
+def _output(inner: Any, label: str | None, prediction: Any) -> Any:
+    """The class to explain; None for a regressor."""
+    if not is_classifier(inner):
+        if label is not None:
+            raise UserError("--class is for classification; this model predicts numbers.")
+        return None
+    classes = inner.classes_.tolist()
+    if label is None:
+        return classes[place_of(np.asarray(prediction).item(), classes) or 0]
+    for one in classes:
+        if str(one) == label:
+            return one
+    raise UserError(f"--class must be one of {', '.join(map(str, classes))}; got '{label}'.")
+
+
+def _attribution(rows: Rows, output: Any, which: slice, level: str) -> Any:
+    found = explain(rows.inner, rows.prepared.iloc[which], level=level)
+    if output is None:
+        return found
+    classes = rows.inner.classes_.tolist()
+    if len(classes) == 2 and place_of(output, classes) == 0:
+        return found.negated(output)
+    return found.for_output(output)
+
+
+def _by_column(rows: Rows, output: Any, which: slice) -> tuple[list[str], Any, float, float]:
+    found = _attribution(rows, output, which, "variable")
+    sources = source_columns(
+        rows.preparation, list(rows.raw.columns), prepared_names(rows.preparation, rows.inner)
+    )
+    names, values = sum_by_source(found.values, sources)
+    residual = np.abs(found.baseline + values.sum(axis=1) - found.scores).max()
+    return names, values, found.baseline, float(residual)
+
+
+def _node_lines(found: Any, row: int, top: int) -> list[Line]:
+    one = found.values[[row]].tocoo()
+    order = np.argsort(-np.abs(one.data), kind="stable")
+    lines: list[Line] = [(BASELINE, float(found.baseline), 1.0)]
+    lines += [(found.feature_names[one.col[k]], float(one.data[k]), math.nan) for k in order[:top]]
+    others = order[top:]
+    if len(others):
+        lines.append((f"({len(others)} other nodes)", math.fsum(one.data[others]), math.nan))
+    return lines
+
+
+def _table(rows: Rows, level: str, label: str | None, top: int, id_column: str | None) -> Any:
+    if level == "variable":
+        return _wide(rows, label, id_column)
+    return _long(rows, level, label, top, id_column)
+
+
+def _wide(rows: Rows, label: str | None, id_column: str | None) -> Any:
+    """A line per row (and class, if there are more than two): baseline, columns and their sum."""
+    pd = optional("pandas", "kpp explain", "cli")
+    inner = rows.inner
+    prediction = inner.predict(rows.prepared)
+    last = inner.classes_[-1] if is_classifier(inner) else None
+    outputs = [_output(inner, label, last)]
+    if label is None and last is not None and len(inner.classes_) > 2:
+        outputs = inner.classes_.tolist()
+    parts = []
+    for output in outputs:
+        names, values, baseline, _ = _by_column(rows, output, slice(None))
+        first = free_name("row" if id_column is None else id_column, names)
+        used = [first, *names]
+        lead: dict[str, Any] = {first: rows.ids, free_name("prediction", used): prediction}
+        if output is not None:
+            lead[free_name("class", used)] = output
+        lead[free_name("score", used)] = baseline + values.sum(axis=1)
+        lead[free_name(BASELINE, used)] = baseline
+        frame = pd.DataFrame(lead, index=range(len(rows)))
+        parts.append(pd.concat([frame, pd.DataFrame(values, columns=names)], axis=1))
+    if len(parts) == 1:
+        return parts[0]
+    return pd.concat(parts).sort_index(kind="stable").reset_index(drop=True)
+
+
+def _long(rows: Rows, level: str, label: str | None, top: int, id_column: str | None) -> Any:
+    """A line per row and rule, or node: the largest, and the sum of the others."""
+    pd = optional("pandas", "kpp explain", "cli")
+    found = []
+    predicted = rows.inner.predict(rows.prepared)
+    for row in range(len(rows)):
+        output = _output(rows.inner, label, predicted[row])
+        if level == "rules":
+            one = explain_rules(rows.inner, rows.prepared.iloc[[row]], top=top, output=output)
+            lines = one._lines()
+        else:
+            lines = _node_lines(_attribution(rows, output, slice(row, row + 1), "node"), 0, top)
+        for text, contribution, support in lines:
+            found.append((rows.ids.iloc[row], output, text, contribution, support))
+    first = "row" if id_column is None else id_column
+    names = ["class", "rule" if level == "rules" else "node", "contribution", "support"]
+    frame = pd.DataFrame(found, columns=[first, *(free_name(name, [first]) for name in names)])
+    unused = [] if is_classifier(rows.inner) else [1]
+    unused += [] if level == "rules" else [4]
+    return frame.drop(columns=frame.columns[unused])

@@ -1,0 +1,144 @@
+"""`kpp fit`: a model from a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kpp.cli.console import Terminal, number
+from kpp.cli.files import save_model
+from kpp.cli.fitting import FitOptions, Fitted, fit_table
+from kpp.cli.reading import TableFile, check_output
+from kpp.cli.scores import WORDS, Scores
+
+# What the file says beside the model; the rest is in the model.
+KEPT = ("target", "task", "task_reason", "rows_without_target", "id", "scores")
+NAMES = {
+    "out_of_fold": "out of fold",
+    "test": "test rows",
+    "baseline": "a constant, on the test rows",
+}
+REGIME_WORDS = {
+    "shared": "the forest has seen the labels of the linear layer (PB-04)",
+    "honest": "the forest was grown on other rows than the linear layer was fitted on (PB-02)",
+    "cross-fit": "each fold is fitted on trees that have not seen it (PB-03)",
+}
+CLAIMS = {
+    "shared": (
+        "Bounds on the training rows are diagnostics here, not guarantees: for those use --regime "
+        "honest."
+    ),
+    "honest": "kpp.risk_bounds gives bounds that hold with probability 0.95 over the rows.",
+    "cross-fit": "kpp.risk_bounds gives bounds of the average over the folds.",
+}
+
+
+def run_fit(table: str, options: FitOptions, out: Path | None, terminal: Terminal) -> int:
+    """Fit a table, save the model and say how good it is."""
+    source = TableFile(table)
+    path = Path(f"{source.stem}.kpp") if out is None else out
+    check_output(path, source, options.test)
+    if path.exists():
+        terminal.note(f"{path} is there already, and will be replaced.")
+    fitted = fit_table(source, options, terminal)
+    summary = fit_summary(fitted, source.name)
+    save_model(fitted.pipeline, path, {name: summary[name] for name in KEPT})
+    summary["model"] = str(path)
+    if terminal.json:
+        terminal.result(summary)
+    else:
+        show_fit(fitted, summary, terminal)
+    return 0
+
+
+def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
+    """What was fitted and how good it is, as plain data."""
+    model = fitted.model
+    classes = getattr(model, "classes_", None)
+    return {
+        "data": data,
+        "target": fitted.target.name,
+        "id": fitted.options.id,
+        "task": fitted.target.task,
+        "task_reason": fitted.target.reason,
+        "classes": None if classes is None else classes.tolist(),
+        "rows_without_target": fitted.target.n_missing,
+        "rows_fitted": len(fitted.train[1]),
+        "columns": fitted.columns.used,
+        "prepared_columns": int(model.n_features_in_),
+        "columns_left_out": {"constant": fitted.columns.constant, "empty": fitted.columns.empty},
+        "columns_like_ids": fitted.columns.id_like,
+        "forest": fitted.options.forest,
+        "trees": fitted.options.trees,
+        "regime": model.regime_,
+        "alpha": float(model.alpha_),
+        "alpha_chosen": model.cv_scores_ is not None,
+        "seconds": fitted.seconds,
+        "scores": {k: None if s is None else s.to_dict() for k, s in fitted.scores.items()},
+    }
+
+
+def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> None:
+    """Print the summary for people."""
+    classes = summary["classes"]
+    task = summary["task"] + (f", {len(classes)} classes" if classes is not None else "")
+    chosen = "chosen out of fold" if summary["alpha_chosen"] else "as given"
+    terminal.facts(
+        [
+            ("data", f"{summary['data']}, target '{summary['target']}', {task}"),
+            (
+                "fitted on",
+                f"{summary['rows_fitted']} rows, {len(summary['columns'])} columns "
+                f"({summary['prepared_columns']} when prepared)",
+            ),
+            ("forest", f"{summary['forest']}, {summary['trees']} trees"),
+            ("regime", f"{summary['regime']}: {REGIME_WORDS[summary['regime']]}"),
+            ("alpha", f"{number(summary['alpha'])}, {chosen}"),
+            ("time", f"{summary['seconds']:.1f} s"),
+            ("model", summary["model"]),
+        ]
+    )
+    terminal.line()
+    show_scores(fitted.scores, terminal)
+    terminal.line()
+    for text in _claims(fitted):
+        terminal.line(text)
+
+
+def show_scores(scores: dict[str, Scores | None], terminal: Terminal) -> None:
+    """Print a table of scores, one line per sample."""
+    known = [(NAMES[name], one) for name, one in scores.items() if one is not None]
+    if not known:
+        return
+    figures = list(known[0][1].figures)
+    terminal.table(
+        ["scores", "rows", *(WORDS[name] for name in figures)],
+        [
+            [name, str(one.n_rows), *(number(one.figures[key]) for key in figures)]
+            for name, one in known
+        ],
+        right=range(1, 2 + len(figures)),
+    )
+
+
+def _claims(fitted: Fitted) -> list[str]:
+    """What may be said of the figures, and what not."""
+    found = []
+    if fitted.scores["test"] is None:
+        found.append("No test rows were kept: there is no score on rows that the fit has not seen.")
+    else:
+        found.append(
+            "The test rows had no part in the fit: their score estimates that of new rows like "
+            "them, and of no others."
+        )
+    if fitted.scores["out_of_fold"] is None:
+        found.append("No out-of-fold score: alpha was given, so nothing was held out.")
+    else:
+        found.append(
+            "Out-of-fold predictions come from trees that have not seen the row; the choice of "
+            "alpha makes their score slightly optimistic, fewer rows and trees slightly "
+            "pessimistic."
+            if fitted.model.regime_ == "shared"
+            else "Out-of-fold predictions come from a linear layer that has not seen the row."
+        )
+    return [*found, CLAIMS[fitted.model.regime_]]

@@ -1,0 +1,301 @@
+"""Fitting a table: split, pipeline, scores. Used by `kpp fit` and by `kpp report`."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
+
+from kpp import KPPClassifier, KPPRegressor
+from kpp._optional import optional
+from kpp._typing import AnyArray, FloatArray
+from kpp.cli.builtin import TARGET
+from kpp.cli.columns import Columns, choose_columns, prepare
+from kpp.cli.console import Terminal
+from kpp.cli.errors import UserError, check_columns, near
+from kpp.cli.labelled import labelled_rows
+from kpp.cli.reading import TableFile
+from kpp.cli.scores import Scores, baseline_scores, scores_of_model, scores_out_of_fold
+from kpp.cli.target import Target, read_target
+
+FORESTS = ("extra-trees", "random-forest", "boosted")
+REGIMES = ("shared", "honest", "cross-fit")
+PREPARE, MODEL = "prepare", "model"
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What a fit was asked for; the names are those of the options."""
+
+    target: str | None = None
+    task: str = "auto"
+    forest: str = "extra-trees"
+    trees: int = 100
+    regime: str = "shared"
+    alpha: str = "auto"
+    test_size: float = 0.2
+    test: Path | None = None
+    drop: Sequence[str] = ()
+    id: str | None = None
+    weights: str | None = None
+    seed: int = 0
+    jobs: int = -1
+
+    def penalty(self) -> str | float:
+        """Alpha, "auto" or a positive number."""
+        if self.alpha == "auto":
+            return "auto"
+        try:
+            value = float(self.alpha)
+        except ValueError:
+            value = -1.0
+        if not 0 < value < np.inf:
+            raise UserError(f"--alpha must be 'auto' or a positive number; got '{self.alpha}'.")
+        return value
+
+    def check(self) -> None:
+        """Refuse values that no fit can use."""
+        self.penalty()
+        if self.trees < 1:
+            raise UserError(f"--trees must be at least 1; got {self.trees}.")
+        if not 0 <= self.test_size < 1:
+            raise UserError(
+                "--test-size is a share of the rows, from 0 (no test) to below 1; got "
+                f"{self.test_size:g}."
+            )
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted table, with what was found on the way."""
+
+    pipeline: Any
+    target: Target
+    columns: Columns
+    options: FitOptions
+    train: tuple[Any, AnyArray]
+    X_test: Any
+    y_test: AnyArray | None
+    test_weight: AnyArray | None
+    seconds: float
+    scores: dict[str, Scores | None] = field(default_factory=dict)
+
+    @property
+    def model(self) -> Any:
+        """The model behind the preparation."""
+        return self.pipeline.steps[-1][1]
+
+
+def target_of(table: TableFile, frame: Any, given: str | None) -> str:
+    """The column of the target: the given one, or that of a built-in data set."""
+    if given is not None:
+        return given
+    if table.is_built_in:
+        return TARGET
+    names = [str(name) for name in frame.columns]
+    raise UserError(
+        f"Which column of {table.name} is to be predicted? Give --target. {near('', names)}"
+    )
+
+
+def fit_table(table: TableFile, options: FitOptions, terminal: Terminal) -> Fitted:
+    """Read a table, fit it and score the fit.
+
+    Parameters
+    ----------
+    table : TableFile
+        The rows.
+    options : FitOptions
+        What was asked for.
+    terminal : Terminal
+        Where remarks go.
+
+    Returns
+    -------
+    fitted : Fitted
+    """
+    options.check()
+    with terminal.working(f"reading {table.name}"):
+        frame = table.read()
+    target = read_target(frame, target_of(table, frame, options.target), options.task, table.name)
+    terminal.note(f"Task: {target.task}, since {target.reason}.")
+    if target.n_missing:
+        terminal.warn(f"{target.n_missing} row(s) without '{target.name}' are left out.")
+        frame = frame[target.kept]
+    frame = frame.reset_index(drop=True)
+    train, test = _split(target, options, terminal)
+    _check_variety(target.values[train], target.name)
+    reserved = _reserved(frame, options, target.name, table.name)
+    columns = choose_columns(frame, target.name, options.drop, reserved, table.name)
+    for remark in columns.remarks():
+        terminal.note(remark)
+    X, weight = frame[columns.used], _weights(frame, options.weights)
+    pipeline = build(target.task, options, verbose=int(terminal.shows_progress))
+    start = time.perf_counter()
+    X_train, y_train = X.iloc[train].reset_index(drop=True), target.values[train]
+    _fit(pipeline, X_train, y_train, _take(weight, train), terminal)
+    seconds = time.perf_counter() - start
+    X_test, y_test, w_test = _test_rows(
+        pipeline, X, target, test, _take(weight, test), options, terminal
+    )
+    return Fitted(
+        pipeline,
+        target,
+        columns,
+        options,
+        (X_train, y_train),
+        X_test,
+        y_test,
+        w_test,
+        seconds,
+        _all_scores(pipeline, y_train, X_test, y_test, w_test),
+    )
+
+
+def build(task: str, options: FitOptions, *, verbose: int = 0) -> Pipeline:
+    """The preparation and the model, not fitted."""
+    skrub = optional("skrub", "kpp fit", "cli")
+    # The encoder of long texts draws random directions: without a seed no fit would be the same.
+    preparation = skrub.TableVectorizer(
+        high_cardinality=skrub.StringEncoder(random_state=options.seed)
+    )
+    estimator = KPPClassifier if task == "classification" else KPPRegressor
+    model = estimator(
+        options.forest,
+        n_estimators=options.trees,
+        regime=options.regime,
+        alpha=options.penalty(),
+        n_jobs=options.jobs,
+        random_state=options.seed,
+        verbose=verbose,
+    )
+    return Pipeline([(PREPARE, preparation), (MODEL, model)])
+
+
+def _fit(pipeline: Pipeline, X: Any, y: AnyArray, weight: Any, terminal: Terminal) -> None:
+    given = {} if weight is None else {f"{MODEL}__sample_weight": weight}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        pipeline.fit(X, y, **given)
+    for text in dict.fromkeys(str(w.message) for w in caught if _is_for_users(w)):
+        terminal.warn(text)
+    pipeline.set_params(**{f"{MODEL}__verbose": 0})  # of the saved model
+
+
+def _is_for_users(caught: Any) -> bool:
+    return not issubclass(
+        caught.category, DeprecationWarning | FutureWarning | PendingDeprecationWarning
+    )
+
+
+def _reserved(frame: Any, options: FitOptions, target: str, where: str) -> list[str]:
+    named = [("--id", options.id), ("--weights", options.weights)]
+    for option, name in named:
+        if name is not None:
+            check_columns([name], list(frame.columns), option, where)
+    taken = [name for _, name in named if name is not None]
+    if target in taken:
+        raise UserError(f"'{target}' is the target, and cannot be --id or --weights as well.")
+    return taken
+
+
+def _weights(frame: Any, name: str | None) -> FloatArray | None:
+    if name is None:
+        return None
+    try:
+        weight: FloatArray = frame[name].to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"The weights '{name}' must be numbers: {error}.") from error
+    if not (weight >= 0).all() or not np.isfinite(weight).all() or not weight.any():
+        raise UserError(
+            f"The weights '{name}' must be finite, not negative, not missing and not all 0."
+        )
+    return weight
+
+
+def _take(values: Any, rows: AnyArray) -> Any:
+    return None if values is None else values[rows]
+
+
+def _split(target: Target, options: FitOptions, terminal: Terminal) -> tuple[AnyArray, AnyArray]:
+    """Rows to fit and rows to test; classes in the same shares where that can be."""
+    rows = np.arange(len(target.values))
+    if options.test is not None or options.test_size == 0:
+        return rows, rows[:0]
+    n_test = int(np.ceil(options.test_size * len(rows)))
+    if len(rows) - n_test < 2:
+        raise UserError(
+            f"{len(rows)} rows are too few for a test share of {options.test_size:g}: at least 2 "
+            "must be left to fit. Use --test-size 0, or more rows."
+        )
+    stratify = None
+    if target.task == "classification":
+        _, count = np.unique(target.values, return_counts=True)
+        if count.min() >= 2 and min(n_test, len(rows) - n_test) >= len(count):
+            stratify = target.values
+        else:
+            terminal.note("Some class has too few rows to be in both parts: the split is random.")
+    train, test = train_test_split(
+        rows, test_size=n_test, random_state=options.seed, stratify=stratify
+    )
+    return np.sort(train), np.sort(test)
+
+
+def _check_variety(values: AnyArray, name: str) -> None:
+    different = np.unique(values)
+    if len(different) < 2:
+        raise UserError(
+            f"The target '{name}' has one value only in the rows to fit, '{different[0]}': there "
+            "is nothing to learn."
+        )
+
+
+def _test_rows(
+    pipeline: Pipeline,
+    X: Any,
+    target: Target,
+    test: AnyArray,
+    weight: Any,
+    options: FitOptions,
+    terminal: Terminal,
+) -> tuple[Any, AnyArray | None, Any]:
+    if options.test is None:
+        if not len(test):
+            return None, None, None
+        y_test = target.values[test]
+        if target.task == "classification":
+            known = np.isin(y_test, pipeline.classes_)
+            if not known.all():
+                terminal.warn(
+                    f"{int((~known).sum())} test rows are of classes that no row of the fit has; "
+                    "they are not scored."
+                )
+                test, y_test, weight = test[known], y_test[known], _take(weight, known)
+        return X.iloc[test], y_test, weight
+    other = TableFile(str(options.test))
+    rows = labelled_rows(pipeline, other, terminal, target=target.name)
+    weight = None
+    if options.weights is not None:
+        check_columns([options.weights], list(rows.frame.columns), "--weights", other.name)
+        weight = _weights(rows.frame, options.weights)
+    return rows.X, rows.y, weight
+
+
+def _all_scores(
+    pipeline: Pipeline, y_train: AnyArray, X_test: Any, y_test: AnyArray | None, weight: Any
+) -> dict[str, Scores | None]:
+    model = pipeline.steps[-1][1]
+    found: dict[str, Scores | None] = {"out_of_fold": scores_out_of_fold(model, y_train)}
+    found |= {"test": None, "baseline": None}
+    if y_test is not None and len(y_test):
+        rows, _ = prepare(pipeline, X_test)
+        found["test"] = scores_of_model(model, rows, y_test, weight)
+        found["baseline"] = baseline_scores(model, y_train, y_test, weight)
+    return found

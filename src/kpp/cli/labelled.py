@@ -1,0 +1,107 @@
+"""Rows of a file with their true values, for a model that is already fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kpp._pipelines import unwrap
+from kpp._typing import AnyArray
+from kpp.cli.columns import columns_of, model_columns, text_columns
+from kpp.cli.console import Terminal
+from kpp.cli.errors import UserError, listed
+from kpp.cli.reading import TableFile
+from kpp.cli.target import labels_like, read_target
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows and true values.
+
+    Parameters
+    ----------
+    X : pandas.DataFrame
+        The columns of the model, in its order.
+    y : array of shape (n_rows,)
+        Numbers, or labels that the model knows.
+    target : str
+        Column of y.
+    frame : pandas.DataFrame
+        The same rows, all columns.
+    """
+
+    X: Any
+    y: AnyArray
+    target: str
+    frame: Any
+
+
+def labelled_rows(
+    model: Any,
+    table: TableFile,
+    terminal: Terminal,
+    *,
+    target: str | None = None,
+    fitted_to: str | None = None,
+) -> LabelledRows:
+    """Read rows and their true values; rows without one are left out, and counted aloud.
+
+    Parameters
+    ----------
+    model : Pipeline, KPPRegressor or KPPClassifier
+        Fitted.
+    table : TableFile
+        The file.
+    terminal : Terminal
+        Where remarks go.
+    target : str, optional
+        Column of the true values.
+    fitted_to : str, optional
+        The column that the model was fitted to, if that is known.
+
+    Returns
+    -------
+    rows : LabelledRows
+    """
+    _, inner = unwrap(model)
+    classes = getattr(inner, "classes_", None)
+    expected = fitted_to if target is None else target
+    texts = text_columns(model)
+    if classes is not None and classes.dtype.kind == "U" and expected is not None:
+        texts = texts | {expected}  # a label that looks like a number is a text all the same
+    with terminal.working(f"reading {table.name}"):
+        frame = table.read(texts)
+    if target is None:
+        target = find_target(model, fitted_to, list(frame.columns), table.name, terminal)
+    task = "regression" if classes is None else "classification"
+    found = read_target(frame, target, task, table.name)
+    if found.n_missing:
+        terminal.warn(f"{found.n_missing} row(s) without '{target}' are left out.")
+    frame = frame[found.kept].reset_index(drop=True)
+    y = found.values
+    if classes is not None:
+        y = labels_like(frame[target].infer_objects(), classes, target)
+    return LabelledRows(columns_of(model, frame, table.name)[0], y, target, frame)
+
+
+def find_target(
+    model: Any, fitted_to: str | None, names: Sequence[str], where: str, terminal: Terminal
+) -> str:
+    """The column that a model was fitted to, or else the only one that it does not know."""
+    known = set(model_columns(model))
+    others = [name for name in names if name not in known]
+    if fitted_to in others:
+        return str(fitted_to)
+    if len(others) == 1:
+        terminal.note(f"Target: '{others[0]}', the only column that the model does not know.")
+        return others[0]
+    if not others:
+        raise UserError(
+            f"{where} has the model's columns and no other: the target is missing, and the true "
+            "values are needed."
+        )
+    asked = f"The model was fitted to '{fitted_to}'. " if fitted_to else ""
+    raise UserError(
+        f"{asked}Which column of {where} is the target: {listed(others)}? Give --target."
+    )

@@ -1,0 +1,176 @@
+"""The options of the command: each once, with its help."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Task(StrEnum):
+    """Tasks."""
+
+    auto = "auto"
+    regression = "regression"
+    classification = "classification"
+
+
+class ForestName(StrEnum):
+    """Named forests."""
+
+    extra_trees = "extra-trees"
+    random_forest = "random-forest"
+    boosted = "boosted"
+
+
+class GeometryForest(StrEnum):
+    """Forests of `kpp geometry`."""
+
+    extra_trees = "extra-trees"
+    random_forest = "random-forest"
+
+
+class Regime(StrEnum):
+    """Regimes that grow their own forest."""
+
+    shared = "shared"
+    honest = "honest"
+    cross_fit = "cross-fit"
+
+
+class Level(StrEnum):
+    """What a contribution belongs to."""
+
+    variable = "variable"
+    node = "node"
+    rules = "rules"
+
+
+class Scale(StrEnum):
+    """Unit of raw radii."""
+
+    std = "std"
+    raw = "raw"
+
+
+class FailOn(StrEnum):
+    """Findings that make the exit code 1."""
+
+    never = "never"
+    warning = "warning"
+    info = "info"
+
+
+class Sample(StrEnum):
+    """Which rows a diagnosis is given."""
+
+    test = "test"
+    train = "train"
+    fit = "fit"
+
+
+_COLUMNS, _MODEL, _OUTPUT, _TEST = "Columns", "Model", "Output", "Test"
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A CSV, TSV, Parquet or Arrow file, also with gzip; - for standard input; or the "
+        "built-in breast_cancer, diabetes, digits, iris or wine.",
+        show_default=False,
+    ),
+]
+ModelFile = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file of kpp fit.", show_default=False)
+]
+Target = Annotated[
+    str | None,
+    typer.Option(help="Column to predict.", rich_help_panel=_COLUMNS, show_default=False),
+]
+TargetOfFile = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of the true values; by default that of the fit.",
+        show_default=False,
+    ),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A column to leave out; may be given again.",
+        rich_help_panel=_COLUMNS,
+        show_default=False,
+    ),
+]
+IdOfFit = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="Column that names the rows, not for the model.",
+        rich_help_panel=_COLUMNS,
+        show_default=False,
+    ),
+]
+Id = Annotated[
+    str | None,
+    typer.Option("--id", metavar="COLUMN", help="Column to carry through.", show_default=False),
+]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column of row weights.",
+        rich_help_panel=_COLUMNS,
+        show_default=False,
+    ),
+]
+TaskOption = Annotated[
+    Task, typer.Option("--task", help="auto finds it from the target.", rich_help_panel=_MODEL)
+]
+Forest = Annotated[ForestName, typer.Option(help="Which forest is grown.", rich_help_panel=_MODEL)]
+Trees = Annotated[int, typer.Option(help="Number of trees.", rich_help_panel=_MODEL)]
+RegimeOption = Annotated[
+    Regime,
+    typer.Option(
+        "--regime",
+        help="Which labels the forest sees: shared is the most accurate, honest the one with "
+        "guarantees.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Alpha = Annotated[str, typer.Option(help="Penalty: auto, or a number.", rich_help_panel=_MODEL)]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.", rich_help_panel=_MODEL)]
+Jobs = Annotated[
+    int,
+    typer.Option(help="Threads; -1 for all. Results do not depend on it.", rich_help_panel=_MODEL),
+]
+TestSize = Annotated[
+    float, typer.Option(help="Share of rows kept for the test; 0 for none.", rich_help_panel=_TEST)
+]
+TestFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--test",
+        metavar="FILE",
+        help="Test rows in a file of their own.",
+        rich_help_panel=_TEST,
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Where to write.", show_default=False),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="The result as JSON on standard output, and nothing else.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No remarks; warnings stay.")]
+Row = Annotated[
+    int | None,
+    typer.Option(help="One row, counted from 0; all rows without.", show_default=False),
+]
+Top = Annotated[int, typer.Option(help="Lines to show for a row.")]

@@ -1,0 +1,298 @@
+r"""Forests and embeddings in a file.
+
+The children of a tree are not stored. Its nodes stand level by level, siblings side by side, so
+the k-th split of a tree, counted from 0, has its children at 1 + 2k and 2 + 2k: which nodes are
+splits says it all. A file cannot express a cycle or a child outside of its tree. Leaves of rows
+are stored by their number among the leaves of their tree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp.forest.arrays import Forest
+from kpp.forest.layout import CATEGORICAL, LEAF, MAX_NODES, NUMERICAL
+from kpp.forest.statistics import NodeStatistics
+from kpp.geometry.maps import NORMALIZATIONS, PathMap
+from kpp.geometry.weights import PathWeights
+from kpp.io.fields import check_names, floats, integers, is_number, labels, require, threads, whole
+from kpp.io.values import Fields, Kind
+from kpp.io.writer import Writer
+
+MOST_COLUMNS = 1 << 24
+FOREST_FIELDS = (
+    *("tree_sizes", "split_kind", "feature", "threshold", "missing_left", "source_leaf"),
+    *("category_words", "category_bits", "n_features", "dtype", "feature_names", "categories"),
+    *("allows_nan", "allows_infinity", "statistics", "source"),
+)
+STATISTICS_FIELDS = ("count", "mean", "variance", "class_share", "classes", "grown_on_impurity")
+MAP_FIELDS = (
+    *("forest", "leaves", "node", "edge", "tree_mass", "forest_mass", "normalize", "n_jobs"),
+)
+
+
+def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
+    """Take a forest apart."""
+    kind = forest.split_kind
+    splits, categorical = kind != LEAF, kind == CATEGORICAL
+    words = np.diff(forest.category_offsets)[categorical] if categorical.any() else np.empty(0, int)
+    statistics = forest.statistics
+    own = None
+    if statistics is not None:
+        own = {name: getattr(statistics, name) for name in STATISTICS_FIELDS}
+    return {
+        "tree_sizes": writer.packed(np.diff(forest.tree_offsets)),
+        "split_kind": writer.value(kind, where),
+        "feature": writer.packed(forest.feature[splits]),
+        "threshold": writer.value(forest.threshold[kind == NUMERICAL], where),
+        "missing_left": writer.value(np.packbits(forest.missing_left[splits]), where),
+        "source_leaf": writer.packed(forest.source_leaf),
+        "category_words": writer.packed(words),
+        "category_bits": writer.value(forest.category_bits, where),
+        "n_features": int(forest.n_features),
+        "dtype": writer.value(forest.dtype, where),
+        "feature_names": writer.value(forest.feature_names, f"{where}.feature_names"),
+        "categories": writer.value(
+            {int(column): known for column, known in forest.categories.items()},
+            f"{where}.categories",
+        ),
+        "allows_nan": bool(forest.allows_nan),
+        "allows_infinity": bool(forest.allows_infinity),
+        "statistics": writer.value(own, f"{where}.statistics"),
+        "source": str(forest.source),
+    }
+
+
+def decode_forest(fields: Fields) -> Forest:
+    """Put a forest together; whatever the fields hold, its loops stay inside its arrays."""
+    check_names(fields, FOREST_FIELDS, "Forest")
+    kind = fields["split_kind"]
+    right = isinstance(kind, np.ndarray) and kind.dtype == np.uint8 and kind.ndim == 1
+    require(right and 0 < len(kind) <= MAX_NODES, "split_kind must be bytes")
+    require(kind.max() <= CATEGORICAL, "a split must be numerical or categorical")
+    n_nodes = len(kind)
+    splits, categorical = kind != LEAF, kind == CATEGORICAL
+    n_splits, n_columns = int(splits.sum()), whole(fields["n_features"], "columns", 1, MOST_COLUMNS)
+    offsets, parent, left = _children(fields["tree_sizes"], splits)
+    feature = np.full(n_nodes, -1, dtype=np.int32)
+    feature[splits] = integers(fields["feature"], "columns", (n_splits,), 0, n_columns - 1)
+    numerical = kind == NUMERICAL
+    threshold = np.full(n_nodes, np.nan)
+    given = floats(fields["threshold"], "thresholds", (int(numerical.sum()),), finite=False)
+    threshold[numerical] = given
+    bits = fields["missing_left"]
+    packed = isinstance(bits, np.ndarray) and bits.dtype == np.uint8
+    require(packed and bits.shape == ((n_splits + 7) // 8,), "missing_left must be bits")
+    missing_left = np.zeros(n_nodes, dtype=bool)
+    missing_left[splits] = np.unpackbits(bits, count=n_splits).astype(bool)
+    words = integers(fields["category_words"], "words", (int(categorical.sum()),), 1, MOST_COLUMNS)
+    pool = fields["category_bits"]
+    require(
+        isinstance(pool, np.ndarray) and pool.dtype == np.uint32 and pool.shape == (words.sum(),),
+        "category_bits must be the words of the categorical splits",
+    )
+    category_offsets = np.empty(0, dtype=np.int64)
+    if len(words):
+        n_words = np.zeros(n_nodes + 1, dtype=np.int64)
+        n_words[1:][categorical] = words
+        category_offsets = np.cumsum(n_words)
+    categories = _categories(fields["categories"], n_columns)
+    require(
+        set(np.unique(feature[categorical]).tolist()) <= categories.keys(),
+        "a categorical split needs the categories of its column",
+    )
+    low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
+    source_leaf = integers(fields["source_leaf"], "source_leaf", (n_nodes,), low, high)
+    for name in ("allows_nan", "allows_infinity"):
+        require(isinstance(fields[name], bool), f"{name} must be true or false")
+    require(fields["dtype"] in (np.float32, np.float64), "dtype must be float32 or float64")
+    require(isinstance(fields["source"], str), "source must be a name")
+    return Forest(
+        tree_offsets=offsets,
+        parent=parent,
+        left=left,
+        feature=feature,
+        threshold=threshold,
+        missing_left=missing_left,
+        split_kind=kind,
+        category_offsets=category_offsets,
+        category_bits=pool,
+        source_leaf=source_leaf.astype(np.int32),
+        n_features=n_columns,
+        dtype=fields["dtype"],
+        feature_names=_names(fields["feature_names"], n_columns),
+        categories=categories,
+        allows_nan=fields["allows_nan"],
+        allows_infinity=fields["allows_infinity"],
+        statistics=_statistics(fields["statistics"], n_nodes),
+        source=fields["source"],
+    )
+
+
+def _children(tree_sizes: Any, splits: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """Offsets of the trees, parents and left children, from which nodes are splits."""
+    sizes = integers(tree_sizes, "tree_sizes", None, 1, MAX_NODES)
+    n_nodes = len(splits)
+    # Before they are added up: a sum of many large sizes could wrap around.
+    require(0 < len(sizes) <= n_nodes and sizes.max() <= n_nodes, "more trees than nodes")
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    require(offsets[-1] == n_nodes, "the trees must hold all nodes")
+    n_splits = np.add.reduceat(splits.astype(np.int64), offsets[:-1])
+    require((2 * n_splits + 1 == sizes).all(), "a binary tree has one leaf more than splits")
+    tree = np.repeat(np.arange(len(sizes)), sizes)
+    first_split = np.cumsum(n_splits) - n_splits
+    at = np.flatnonzero(splits)
+    rank = np.arange(len(at)) - first_split[tree[at]]
+    children = offsets[tree[at]] + 1 + 2 * rank
+    require((children > at).all(), "a split must stand before its children")
+    left = np.full(n_nodes, -1, dtype=np.int32)
+    parent = np.full(n_nodes, -1, dtype=np.int32)
+    left[at] = children
+    parent[children] = parent[children + 1] = at
+    return offsets, parent, left
+
+
+def _names(names: Any, n_columns: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    require(isinstance(names, tuple) and len(names) == n_columns, "every column needs a name")
+    require(all(isinstance(name, str) for name in names), "names of columns must be text")
+    checked: tuple[str, ...] = names
+    return checked
+
+
+def _categories(categories: Any, n_columns: int) -> dict[int, AnyArray]:
+    require(isinstance(categories, dict), "categories must be by column")
+    for column, known in categories.items():
+        whole(column, "a column", 0, n_columns - 1)
+        require(isinstance(known, np.ndarray) and known.ndim == 1, "categories must be a list")
+        if known.dtype == object:
+            plain = all(isinstance(v, str | int | float | bool | None) for v in known.tolist())
+            require(plain, "categories must be plain values")
+    checked: dict[int, AnyArray] = categories
+    return checked
+
+
+def _statistics(own: Any, n_nodes: int) -> NodeStatistics | None:
+    if own is None:
+        return None
+    require(isinstance(own, dict), "statistics must be by name")
+    check_names(own, STATISTICS_FIELDS, "NodeStatistics")
+    floats(own["count"], "count", (n_nodes,), low=0.0)
+    require(isinstance(own["grown_on_impurity"], bool), "grown_on_impurity must be a boolean")
+    if own["class_share"] is None:
+        require(own["classes"] is None, "classes without shares")
+        mean = own["mean"]
+        require(isinstance(mean, np.ndarray) and mean.ndim == 2, "mean must have two dimensions")
+        floats(mean, "mean", (n_nodes, mean.shape[1]))
+        floats(own["variance"], "variance", (n_nodes,))  # of rounding, also below 0
+    else:
+        require(own["mean"] is None and own["variance"] is None, "statistics of one target")
+        classes = labels(own["classes"], "classes")
+        floats(own["class_share"], "class_share", (n_nodes, len(classes)), low=0.0)
+    return NodeStatistics(**own)
+
+
+def encode_map(embedding: PathMap, writer: Writer, where: str) -> Fields:
+    """Take the embedding of one forest, at the rows of its fit, apart."""
+    forest, weights = embedding.forest, embedding.weights
+    derived = np.array_equal(weights.edge, edge_weights(forest, weights.node))
+    return {
+        "forest": writer.value(forest, f"{where}.forest"),
+        "leaves": writer.value(_leaf_numbers(forest, embedding.leaf_ids), where),
+        "node": writer.value(_splits_first(forest, weights.node), where),
+        "edge": None if derived else writer.value(_splits_first(forest, weights.edge), where),
+        "tree_mass": writer.value(np.asarray(weights.tree_mass, dtype=np.float64), where),
+        "forest_mass": float(weights.forest_mass),
+        "normalize": embedding.normalize,
+        "n_jobs": writer.value(embedding.n_jobs, f"{where}.n_jobs"),
+    }
+
+
+def decode_map(fields: Fields) -> PathMap:
+    """Put an embedding together."""
+    check_names(fields, MAP_FIELDS, "PathMap")
+    forest = fields["forest"]
+    require(isinstance(forest, Forest), "a map needs a forest")
+    n_trees, n_nodes = forest.n_trees, forest.n_nodes
+    node = _as_before(forest, floats(fields["node"], "node weights", (n_nodes,), low=0.0))
+    edge = fields["edge"]
+    if edge is None:
+        edge = edge_weights(forest, node)
+    else:
+        edge = _as_before(forest, floats(edge, "edge weights", (n_nodes,), low=0.0))
+    mass = floats(fields["tree_mass"], "tree masses", (n_trees,), low=0.0)
+    require(is_number(fields["forest_mass"]) and fields["forest_mass"] > 0, "S_T must be positive")
+    require(fields["normalize"] in NORMALIZATIONS, "normalize must be 'forest' or 'tree'")
+    leaf_ids = _leaf_ids(forest, fields["leaves"])
+    with np.errstate(over="ignore"):
+        embedding = PathMap(
+            forest,
+            PathWeights(node, edge, mass, float(fields["forest_mass"])),
+            leaf_ids,
+            normalize=fields["normalize"],
+            n_jobs=threads(fields["n_jobs"]),
+        )
+    require(np.isfinite(embedding.squared_scale).all(), "the coordinates must be finite")
+    return embedding
+
+
+def _leaf_numbers(forest: Forest, leaf_ids: IntArray) -> AnyArray:
+    """Number of each row's leaf among the leaves of its tree, in the smallest type."""
+    most = max(len(leaves) for leaves in _leaves_by_tree(forest))
+    kind = next(k for k in (np.uint8, np.uint16, np.uint32) if most <= np.iinfo(k).max + 1)
+    numbers = np.empty(leaf_ids.shape, dtype=kind)
+    for own, ids, leaves in zip(numbers, leaf_ids, _leaves_by_tree(forest), strict=True):
+        own[:] = np.searchsorted(leaves, ids)
+    return numbers
+
+
+def _leaf_ids(forest: Forest, numbers: Any) -> IntArray:
+    require(
+        isinstance(numbers, np.ndarray)
+        and numbers.dtype in (np.uint8, np.uint16, np.uint32)
+        and numbers.ndim == 2
+        and len(numbers) == forest.n_trees,
+        "leaves must be by tree and row",
+    )
+    leaf_ids = np.empty(numbers.shape, dtype=np.int32)
+    for ids, own, leaves in zip(leaf_ids, numbers, _leaves_by_tree(forest), strict=True):
+        require(not own.size or own.max() < len(leaves), "a leaf that the tree does not have")
+        ids[:] = leaves[own]
+    leaf_ids.flags.writeable = False
+    return leaf_ids
+
+
+def _leaves_by_tree(forest: Forest) -> list[AnyArray]:
+    leaves = np.flatnonzero(forest.is_leaf)
+    return np.split(leaves, np.searchsorted(leaves, forest.tree_offsets[1:-1]))
+
+
+def edge_weights(forest: Forest, node: FloatArray) -> FloatArray:
+    """Edge weights as `kpp.geometry.path_weights` computes them: entry by entry, so exactly."""
+    inner = forest.parent >= 0
+    own = np.where(forest.is_leaf & inner, node, node / 2)
+    edge: FloatArray = own + np.where(inner, node[forest.parent] / 2, 0.0)
+    return edge
+
+
+def _splits_first(forest: Forest, values: FloatArray) -> FloatArray:
+    """Values of the splits, then those of the leaves, which are mostly alike."""
+    values = np.asarray(values, dtype=np.float64)
+    return np.concatenate([values[~forest.is_leaf], values[forest.is_leaf]])
+
+
+def _as_before(forest: Forest, values: FloatArray) -> FloatArray:
+    restored = np.empty_like(values)
+    n_splits = forest.n_nodes - int(forest.is_leaf.sum())
+    restored[~forest.is_leaf], restored[forest.is_leaf] = values[:n_splits], values[n_splits:]
+    return restored
+
+
+KINDS = {
+    Forest: Kind("kpp.Forest", encode_forest, decode_forest),
+    PathMap: Kind("kpp.PathMap", encode_map, decode_map),
+}

@@ -1,0 +1,106 @@
+"""What a notebook shows of a fitted estimator: scikit-learn's diagram, and the fit below it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier
+
+from kpp._html import card, facts, note
+from kpp.geometry.maps import PathMap
+from kpp.models.building import named_blocks
+
+REGIME_NOTES = {
+    "shared": (
+        "The forest has seen the labels that the linear layer was fitted on: risk bounds on these "
+        "rows are diagnostics, not guarantees."
+    ),
+    "honest": (
+        "The forest was grown on other rows than the linear layer: a risk bound on the rows of "
+        "the fit may be a guarantee, and says which of its conditions hold."
+    ),
+    "cross-fit": (
+        "Every fold was fitted on trees that have not seen it: risk bounds are taken fold by fold, "
+        "and each says of what it speaks and which of its conditions hold."
+    ),
+    "fixed": (
+        "That the forest was grown on other data is the caller's word: every guarantee rests on it."
+    ),
+}
+EXACT = "Attributions are exact sums, and certificates hold, in every regime."
+
+
+class ShowsItsFit(BaseEstimator):
+    """An estimator whose diagram is followed by a summary of its fit."""
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._html_summary()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:  # not with display="text"
+            bundle["text/html"] += self._html_summary()
+        return bundle
+
+    def _html_summary(self) -> str:
+        """The fit as a card; nothing before it."""
+        if not hasattr(self, "map_"):
+            return ""
+        figures = forest_figures(self)
+        if hasattr(self, "coef_"):
+            return card("The fit", facts(linear_figures(self) | figures), *_notes(self))
+        figures = {"task": self.task_, "columns": self.n_features_in_} | figures
+        return card("The fit", facts(figures))
+
+
+def forest_figures(model: Any) -> dict[str, Any]:
+    """Trees and nodes, all and by block."""
+    blocks = [(name, b.forest) for name, b in named_blocks(model.map_) if isinstance(b, PathMap)]
+    figures: dict[str, Any] = {
+        "trees": sum(forest.n_trees for _, forest in blocks),
+        "nodes (coordinates)": sum(forest.n_nodes for _, forest in blocks),
+    }
+    if len(blocks) > 1:
+        figures["blocks"] = ", ".join(name for name, _ in blocks)
+    return figures
+
+
+def linear_figures(model: Any) -> dict[str, Any]:
+    """Regime, rows, penalty and score of a linear model."""
+    task = (
+        f"classification, {len(model.classes_)} classes" if is_classifier(model) else "regression"
+    )
+    rows = f"{len(model.fit_rows_):,} in the linear layer"
+    if model.regime_ == "honest":
+        rows += f", {len(model.partition_rows_):,} others for the trees"
+    figures = {"task": task, "regime": model.regime_, "rows": rows}
+    figures |= {"columns": model.n_features_in_, "alpha": model.alpha_}
+    name, score = out_of_fold_score(model)
+    if score is not None:
+        figures[name] = score
+    return figures | {"norm of w": float(np.linalg.norm(model.coef_))}
+
+
+def out_of_fold_score(model: Any) -> tuple[str, float | None]:
+    """Name and value of the score that alpha was chosen by; None for an alpha that was given."""
+    if model.cv_scores_ is None:
+        return "", None
+    best = float(model.cv_scores_[np.argmin(np.abs(np.log(model.alphas_ / model.alpha_)))])
+    if model.scoring is None:
+        loss = "log loss" if is_classifier(model) else "mean squared error"
+        return f"out-of-fold {loss}", -best
+    return f"out-of-fold {model.scoring if isinstance(model.scoring, str) else 'score'}", best
+
+
+def _notes(model: Any) -> list[str]:
+    notes = [note(REGIME_NOTES[model.regime_])]
+    if model.cv_scores_ is None:
+        notes.append(note("alpha was given: there are no out-of-fold predictions."))
+    elif model.regime_ == "shared" and model.alpha_selection == "frozen":
+        notes.append(
+            note("alpha_selection='frozen': the trees have seen the folds, and the score flatters.")
+        )
+    else:
+        notes.append(note("The out-of-fold score chose alpha, and is slightly optimistic."))
+    return [*notes, note(EXACT)]

@@ -1,0 +1,127 @@
+"""From the data of a report to its page, and the page to its file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from kpp._optional import optional
+from kpp.reports.charts import bar, draw_all, fifths
+from kpp.reports.escaping import json_for_script, plain
+from kpp.reports.numbers import count, figure, number, percent, signed
+from kpp.reports.svg import marker, markup
+
+TEMPLATES = Path(__file__).parent / "templates"
+# Digits of the figures that the script shows; those of the data have all.
+SIGNIFICANT = 6
+MOST_BYTES = 2_900_000
+
+
+def render(data: dict[str, Any]) -> str:
+    """Fill the templates.
+
+    Parameters
+    ----------
+    data : dict
+        From `report_data`.
+
+    Returns
+    -------
+    html : str
+        The page. Its own style and script are the only ones that its policy lets run.
+    """
+    jinja2 = optional("jinja2", "report()", "report")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": number,
+        "figure": figure,
+        "signed": signed,
+        "percent": percent,
+        "bar": bar,
+        "fifths": fifths,
+        "marker": marker,
+    }
+    environment.globals |= {"count": count}
+    style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    script = (TEMPLATES / "script.js").read_text(encoding="utf-8")
+    sections = data["sections"]
+    charts = draw_all(sections)
+    template = environment.get_template("page.html")
+    while True:
+        embedded = {"variables": sections["variables"], "rows": sections["rows"]}
+        html = str(
+            template.render(
+                report=data,
+                sections=sections,
+                charts=charts,
+                style=markup(style),
+                script=markup(script),
+                policy=policy(style, script),
+                embedded=markup(json_for_script(plain(embedded, SIGNIFICANT))),
+            )
+        )
+        listed = sections["rows"].get("rows", [])
+        if len(html.encode()) <= MOST_BYTES or len(listed) <= 1:
+            return html
+        # Only the rows to explore grow with what the caller asks for.
+        kept = listed[: len(listed) * 2 // 3]
+        sections = {**sections, "rows": {**sections["rows"], "rows": kept}}
+
+
+def policy(style: str, script: str) -> str:
+    """A content security policy: nothing is loaded, and only this style and script are used."""
+    return (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; "
+        f"style-src '{_digest(style)}'; script-src '{_digest(script)}'"
+    )
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def write(html: str, path: Path) -> Path:
+    """Write a page so that the old file stays whole until the new one is.
+
+    Parameters
+    ----------
+    html : str
+        The page.
+    path : Path
+        Where to write. Its folder must exist.
+
+    Returns
+    -------
+    path : Path
+    """
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder {str(path.parent)!r} to write the report into: make it first."
+        )
+    if path.is_dir():
+        raise IsADirectoryError(f"{str(path)!r} is a folder: give the name of a file in it.")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(html)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes files that only their owner reads; a report is a file like any other.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return path

@@ -1,0 +1,226 @@
+"""`report` and `report_data`: everything about a model on test rows, on one page or as data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kpp._progress import Progress
+from kpp.reports.escaping import plain, shown
+from kpp.reports.page import render, write
+from kpp.reports.sections import (
+    alpha,
+    appendix,
+    bounds,
+    findings,
+    fitted,
+    picture,
+    quality,
+    robustness,
+    rows,
+    variables,
+)
+from kpp.reports.subject import Subject
+
+FORMAT = 1
+MAX_ROWS = 60
+# In the order of the page.
+TITLES = {
+    "fitted": "What was fitted",
+    "quality": "How good it is",
+    "alpha": "How the penalty was chosen",
+    "variables": "What matters",
+    "rows": "Rows to explore",
+    "picture": "The rows in two dimensions",
+    "robustness": "How robust it is",
+    "bounds": "What is guaranteed",
+    "findings": "Diagnostics",
+    "appendix": "Appendix",
+}
+
+
+def report(
+    model: Any,
+    X: Any,
+    y: Any,
+    path: str | Path,
+    *,
+    title: str | None = None,
+    sample_weight: Any = None,
+    train: tuple[Any, Any] | None = None,
+    y_range: tuple[float, float] | None = None,
+    max_rows: int = MAX_ROWS,
+    times: bool = True,
+    random_state: int = 0,
+    verbose: int = 0,
+) -> Path:
+    """Write a report on a fitted model as one self-contained HTML file.
+
+    The file needs no network, no server and no other file; it is a few hundred kilobytes, at
+    most 3 MB, whatever the size of the data. It shows what was fitted and in which regime, how
+    good it is, how alpha was chosen, what matters, single rows with their explanations and
+    certificates, the embedding in two dimensions, robustness curves, risk bounds and diagnostics,
+    each with a sentence on what it means.
+
+    Parameters
+    ----------
+    model : KPPRegressor, KPPClassifier, or Pipeline of a preparation and one of them
+        Fitted. Attributions are summed to the columns that the preparation was given.
+    X : array-like or data frame of shape (n_rows, n_columns)
+        Test rows, which fit has not used.
+    y : array-like of shape (n_rows,) or (n_rows, n_targets)
+        Their targets.
+    path : str or Path
+        Where to write. The file appears at once, when it is complete.
+    title : str, optional
+        Title of the page.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of the test rows, in the scores and in the mean contributions.
+    train : tuple of X and y, optional
+        What was given to fit. Adds out-of-fold figures in full, the bounds on the rows of the
+        fit, and the targets of neighbours.
+    y_range : tuple of float, optional
+        For a regression: limits of the target that were known before any data, for the bounds.
+    max_rows : int, default=60
+        Most rows to explore: a third of large error, a third of small certified radius, the
+        others at random. Each takes a tenth of a second or more, most of it for its rules.
+    times : bool, default=True
+        Whether to say when the report was made, and how long each section took. Without, the
+        same inputs give the same bytes.
+    random_state : int, default=0
+        Seed of the rows that are drawn where there are too many to show.
+    verbose : int, default=0
+        1 shows how far it is, 2 in more detail.
+
+    Returns
+    -------
+    path : Path
+        The file.
+
+    Notes
+    -----
+    A section that a model does not support says so on the page, and the others are made. Needs
+    the extra ``report``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> from kpp import KPPClassifier
+    >>> from kpp.reports import report
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = KPPClassifier(n_estimators=10, alpha=1e-2, random_state=0).fit(X[::2], y[::2])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = report(model, X[1::2], y[1::2], Path(folder) / "iris.html", max_rows=3)
+    ...     path.name, path.stat().st_size < 3e6
+    ('iris.html', True)
+    """
+    target = Path(path)
+    data = report_data(
+        model,
+        X,
+        y,
+        title=title,
+        sample_weight=sample_weight,
+        train=train,
+        y_range=y_range,
+        max_rows=max_rows,
+        times=times,
+        random_state=random_state,
+        verbose=verbose,
+    )
+    return write(render(data), target)
+
+
+def report_data(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    title: str | None = None,
+    sample_weight: Any = None,
+    train: tuple[Any, Any] | None = None,
+    y_range: tuple[float, float] | None = None,
+    max_rows: int = MAX_ROWS,
+    times: bool = True,
+    random_state: int = 0,
+    verbose: int = 0,
+) -> dict[str, Any]:
+    """Return the content of `report` as plain data, ready for JSON.
+
+    Parameters
+    ----------
+    model, X, y, title, sample_weight, train, y_range, max_rows, times, random_state, verbose
+        As in `report`.
+
+    Returns
+    -------
+    data : dict
+        "format", "title", and "sections": a dict with one entry per section of the page. Each
+        has "title" and "made"; where "made" is False, "why" says what could not be made. Numbers
+        that are not finite are None, and names are as shown on the page.
+
+    Examples
+    --------
+    >>> import json
+    >>> from sklearn.datasets import load_iris
+    >>> from kpp import KPPClassifier
+    >>> from kpp.reports import report_data
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> model = KPPClassifier(n_estimators=10, alpha=1e-2, random_state=0).fit(X[::2], y[::2])
+    >>> data = report_data(model, X[1::2], y[1::2], max_rows=3)
+    >>> list(data["sections"])[:3]
+    ['fitted', 'quality', 'alpha']
+    >>> len(json.loads(json.dumps(data))["sections"]["rows"]["rows"])
+    3
+    """
+    progress = Progress(verbose)
+    subject = Subject.read(
+        model,
+        X,
+        y,
+        sample_weight=sample_weight,
+        train=train,
+        max_rows=max_rows,
+        random_state=random_state,
+        y_range=y_range,
+    )
+    makers: dict[str, Callable[[], dict[str, Any]]] = {
+        "fitted": lambda: fitted.make(subject),
+        "quality": lambda: quality.make(subject),
+        "alpha": lambda: alpha.make(subject),
+        "variables": lambda: variables.make(subject),
+        "rows": lambda: rows.make(
+            subject, lambda name, done, total: progress(f"rows, {name}", done, total)
+        ),
+        "picture": lambda: picture.make(subject),
+        "robustness": lambda: robustness.make(subject),
+        "bounds": lambda: bounds.make(subject),
+        "findings": lambda: findings.make(subject),
+        "appendix": lambda: appendix.make(subject),
+    }
+    sections: dict[str, Any] = {}
+    for name, make in makers.items():
+        phase = f"report, {TITLES[name].lower()}"
+        progress(phase, 0, 1)
+        start = time.perf_counter()
+        try:
+            made = {"made": True, **make()}
+        except Exception as error:  # what a model does not support must not cost the other sections
+            made = {"made": False, "why": f"{type(error).__name__}: {shown(error, 400)}"}
+        seconds = {"seconds": round(time.perf_counter() - start, 3)} if times else {}
+        sections[name] = plain({"title": TITLES[name], **made, **seconds})
+        progress(phase, 1, 1)
+    kind = type(subject.model).__name__
+    now = {"created": datetime.now(UTC).isoformat(timespec="seconds")} if times else {}
+    return {
+        "format": FORMAT,
+        "title": shown(f"Report on a {kind}" if title is None else title, 120),
+        **now,
+        "tiles": fitted.tiles(sections),
+        "sections": sections,
+    }

@@ -1,0 +1,58 @@
+"""How the penalty was chosen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kpp.reports.escaping import shown
+from kpp.reports.subject import Subject
+
+WAYS = {
+    "fold-grown": "One forest was grown in groups of trees, each of which never saw its fold; "
+    "every fold was predicted by its own group alone.",
+    "regrown": "A whole forest was grown for every fold, without it.",
+    "frozen": "The forest was kept, and the linear layer refitted without each fold.",
+}
+
+
+def make(subject: Subject) -> dict[str, Any]:
+    """The score of every alpha, with the choice marked."""
+    model = subject.model
+    if model.cv_scores_ is None:
+        return {
+            "alpha": model.alpha_,
+            "points": [],
+            "text": "It was given, not chosen: there is no curve.",
+        }
+    order = np.argsort(model.alphas_)
+    alphas, scores = np.asarray(model.alphas_)[order], np.asarray(model.cv_scores_)[order]
+    if model.scoring is not None:
+        metric, values, higher = shown(model.scoring, 40), scores, True
+    elif subject.is_classifier:
+        metric, values, higher = "log loss", -scores, False
+    else:
+        metric, values, higher = "root mean squared error", np.sqrt(np.maximum(-scores, 0)), False
+    # Grids are finite: the chosen alpha is the one on the grid that is nearest to it.
+    chosen = int(np.argmin(np.abs(np.log(alphas) - np.log(model.alpha_))))
+    on_edge = len(alphas) > 1 and chosen in (0, len(alphas) - 1)
+    way = model.alpha_selection if model.regime_ == "shared" else "frozen"
+    text = WAYS[way]
+    if model.regime_ == "cross-fit":
+        text = "Every fold was predicted by trees and coefficients that have not seen it."
+    elif way == "frozen" and model.regime_ == "shared":
+        text += " These trees have seen all labels, so the scores flatter small alphas."
+    elif way == "frozen":
+        text += " These trees have not seen the labels of the fit."
+    return {
+        "alpha": model.alpha_,
+        "metric": metric,
+        "higher_is_better": higher,
+        "points": [
+            {"alpha": a, "value": v, "chosen": i == chosen}
+            for i, (a, v) in enumerate(zip(alphas.tolist(), values.tolist(), strict=True))
+        ],
+        "on_edge": on_edge,
+        "text": text,
+    }

@@ -1,0 +1,108 @@
+"""Risk bounds, each with a sentence on what it guarantees and what not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kpp.bounds import Bound, BoundReport, risk_bounds
+from kpp.reports.numbers import number
+from kpp.reports.subject import Subject
+
+MOST_ROWS = 20_000
+
+
+def make(subject: Subject) -> dict[str, Any]:
+    """Compute the bounds on the test rows and, where they were given, on the rows of the fit."""
+    model = subject.model
+    samples, notes = [], []
+    index = subject.draw(MOST_ROWS)
+    attempts = [("test", subject.rows(index), subject.y[index])]
+    if subject.training is not None:
+        attempts.append(("fit", subject.training.X, subject.training.y))
+    else:
+        notes.append(
+            "Bounds on the rows of the fit need these rows: give train=(X, y), what was given to "
+            "fit, to the report."
+        )
+    if not subject.is_classifier and subject.y_range is None:
+        notes.append(
+            "A guarantee for a squared error needs limits of the target that were known before "
+            "any data: give y_range=(low, high) to the report."
+        )
+    for sample, X, y in attempts:
+        try:
+            found = risk_bounds(model, X, y, sample=sample, y_range=subject.y_range)
+        except (ValueError, TypeError, NotImplementedError) as error:
+            notes.append(f"No bounds on the {sample} rows: {error}")
+            continue
+        samples.append(_sample(sample, found))
+        notes.extend(note for note in found.notes if "give y_range" not in note)
+    return {"samples": samples, "notes": notes, "weighted": not np.all(subject.weight == 1)}
+
+
+def _sample(sample: str, report: BoundReport) -> dict[str, Any]:
+    listed = [_bound(bound) for bound in report]
+    # What is guaranteed and says something comes first; the paper's order otherwise.
+    listed.sort(key=lambda b: (not b["is_guarantee"], b["is_trivial"]))
+    return {"sample": sample, "n_rows": report[0].n_rows if len(report) else 0, "bounds": listed}
+
+
+def _bound(bound: Bound) -> dict[str, Any]:
+    return {
+        "name": bound.name,
+        "quantity": bound.quantity,
+        "total": bound.total,
+        "empirical_risk": bound.empirical_risk,
+        "complexity": bound.complexity,
+        "confidence": bound.confidence,
+        "trivial_level": bound.trivial_level,
+        "is_guarantee": bound.is_guarantee,
+        "is_trivial": bound.is_trivial,
+        "delta": bound.delta,
+        "n_rows": bound.n_rows,
+        "sentence": sentence(bound),
+        "assumptions": [
+            {"name": a.name, "holds": a.holds, "why": a.why} for a in bound.assumptions
+        ],
+    }
+
+
+def sentence(bound: Bound) -> str:
+    """Say what a bound guarantees, and what not, in plain words."""
+    sure = f"With probability at least {number(100 * (1 - bound.delta), 4)}% over the draw of the "
+    claim = f"{sure}{bound.n_rows:,} rows, the {bound.quantity} is at most {number(bound.total)}."
+    if bound.quantity == "Rademacher complexity":
+        size = number(bound.total)
+        text = (
+            f"The {bound.quantity} of the class of models is at most {size}: an ingredient of "
+            "bounds on the risk, not a bound on the risk itself."
+        )
+        return text if bound.is_guarantee else f"{text} Not guaranteed here: {_failing(bound)}."
+    level = number(bound.trivial_level)
+    says_nothing = f"predicting a constant already achieves {level}"
+    if bound.is_guarantee and not bound.is_trivial:
+        trusted = [a.name for a in bound.assumptions if a.holds is None]
+        text = claim
+        if np.isfinite(bound.trivial_level):
+            text += f" Predicting a constant achieves {level}."
+        if trusted:
+            text += f" Taken on trust: {'; '.join(trusted)}."
+        return text
+    if bound.is_guarantee:
+        return f"{claim} True, but it says nothing: {says_nothing}."
+    if bound.is_trivial:
+        return (
+            f"Not a guarantee: {_failing(bound)}. And it would say nothing: its value is "
+            f"{number(bound.total)}, and {says_nothing}."
+        )
+    return (
+        f"Not a guarantee: {_failing(bound)}. Its value, {number(bound.total)}, is a diagnostic "
+        "to compare models with."
+    )
+
+
+def _failing(bound: Bound) -> str:
+    names = [a.name for a in bound.failing]
+    return f"{'a condition fails' if len(names) == 1 else 'conditions fail'}, {'; '.join(names)}"

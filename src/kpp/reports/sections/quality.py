@@ -1,0 +1,250 @@
+"""How good: test and out-of-fold figures beside those of a constant, with their uncertainty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kpp._typing import AnyArray, FloatArray
+from kpp.reports.intervals import CONFIDENCE, resampled, wilson
+from kpp.reports.sections.quality_classes import (
+    calibration,
+    class_figures,
+    confusion,
+    roc,
+)
+from kpp.reports.subject import Subject
+
+GRID = 24
+HISTOGRAM = 30
+
+
+def make(subject: Subject) -> dict[str, Any]:
+    """Score the model on the test rows, and out of fold where that can be had."""
+    known, note = _out_of_fold(subject)
+    found = _classes(subject, known) if subject.is_classifier else _numbers(subject, known)
+    return {**found, "out_of_fold_note": note, "confidence": CONFIDENCE}
+
+
+def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray] | None, str]:
+    """Out-of-fold prediction, target and weight; and what to say about them."""
+    model = subject.model
+    prediction = model.oof_prediction_
+    if prediction is None:
+        return None, (
+            "There are no out-of-fold predictions: alpha was given, so no folds were needed. "
+            'With alpha="auto" they come with the fit.'
+        )
+    if subject.training is None:
+        score = float(np.max(model.cv_scores_))
+        if model.scoring is not None:
+            text = f"the score of {model.scoring!r} is {score:.4g}"
+        elif subject.is_classifier:
+            text = f"the log loss is {-score:.4g}"
+        else:
+            text = f"the root mean squared error is {np.sqrt(max(-score, 0.0)):.4g}"
+        return None, (
+            f"Out of fold, on the {len(model.fit_rows_):,} rows of the fit, {text}. The model does "
+            "not keep the training targets; give train=(X, y) to the report for every "
+            "out-of-fold figure."
+        )
+    target = subject.encode(subject.training.y)[model.fit_rows_]
+    weight = model.sample_weight_
+    weight = np.ones(len(target)) if weight is None else np.asarray(weight)
+    how = (
+        "by coefficients that have not seen it, on trees that have"
+        if model.regime_ == "shared" and model.alpha_selection == "frozen"
+        else "by trees and coefficients that have not seen it"
+    )
+    return (np.asarray(prediction), target, weight), (
+        f"Out of fold: every row of the fit ({len(target):,}), predicted {how}. The choice of "
+        "alpha makes these figures slightly optimistic, and fewer rows and trees slightly "
+        "pessimistic."
+    )
+
+
+def _line(
+    name: str,
+    test: float,
+    interval: tuple[float, float] | None,
+    baseline: float | None,
+    out_of_fold: float | None,
+    *,
+    higher: bool,
+    share: bool = False,
+    short: str = "",
+) -> dict[str, Any]:
+    low, high = (None, None) if interval is None else interval
+    return {
+        "name": name,
+        "short": short or name,
+        "test": test,
+        "low": low,
+        "high": high,
+        "baseline": baseline,
+        "out_of_fold": out_of_fold,
+        "higher_is_better": higher,
+        "share": share,
+    }
+
+
+# Regression.
+
+
+def _numbers(subject: Subject, known: Any) -> dict[str, Any]:
+    tables, charts = [], []
+    for k, name in enumerate(subject.output_names):
+        y, prediction = subject.target[:, k], subject.prediction[:, k]
+        other = None
+        if known is not None:
+            guess, truth, weight = known
+            other = _errors(truth[:, k], guess.reshape(len(truth), -1)[:, k], weight)
+        tables.append(
+            {"output": name, "lines": _number_lines(y, prediction, subject.weight, other, subject)}
+        )
+        if k < 4:
+            charts.append({"output": name, **_density(y, prediction), **_residuals(y, prediction)})
+    return {"task": "regression", "tables": tables, "charts": charts}
+
+
+def _errors(y: FloatArray, prediction: FloatArray, weight: FloatArray) -> dict[str, float]:
+    rest = y - prediction
+    middle = np.average(y, weights=weight)
+    spread = float(np.average(np.square(y - middle), weights=weight))
+    mse = float(np.average(np.square(rest), weights=weight))
+    return {
+        "rmse": float(np.sqrt(mse)),
+        "mae": float(np.average(np.abs(rest), weights=weight)),
+        "r2": 1 - mse / spread if spread > 0 else np.nan,
+    }
+
+
+def _number_lines(
+    y: FloatArray,
+    prediction: FloatArray,
+    weight: FloatArray,
+    other: dict[str, float] | None,
+    subject: Subject,
+) -> list[dict[str, Any]]:
+    own = _errors(y, prediction, weight)
+    constant = _errors(y, np.full(len(y), np.average(y, weights=weight)), weight)
+    # The median is the constant of the smallest absolute error.
+    constant["mae"] = min(constant["mae"], _errors(y, np.full(len(y), np.median(y)), weight)["mae"])
+
+    def statistic(rows: AnyArray) -> list[float]:
+        found = _errors(y[rows], prediction[rows], weight[rows])
+        return [found["rmse"], found["mae"], found["r2"]]
+
+    bands = resampled(statistic, weight, subject.random_state)
+    names = {
+        "rmse": ("Root mean squared error", "RMSE", False),
+        "mae": ("Mean absolute error", "Mean absolute error", False),
+        "r2": ("R²: share of the variance explained", "R²", True),
+    }
+    return [
+        _line(
+            title,
+            own[key],
+            bands[i],
+            constant[key],
+            None if other is None else other[key],
+            higher=higher,
+            short=short,
+        )
+        for i, (key, (title, short, higher)) in enumerate(names.items())
+    ]
+
+
+def _density(y: FloatArray, prediction: FloatArray) -> dict[str, Any]:
+    """Actual against predicted, counted in the cells of a square grid."""
+    both = np.concatenate([y, prediction])
+    low, high = float(both.min()), float(both.max())
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    counts, edges, _ = np.histogram2d(prediction, y, bins=GRID, range=[[low, high], [low, high]])
+    filled = np.argwhere(counts > 0)
+    return {
+        "density": {
+            "edges": edges,
+            "cells": [[int(i), int(j), int(counts[i, j])] for i, j in filled],
+        }
+    }
+
+
+def _residuals(y: FloatArray, prediction: FloatArray) -> dict[str, Any]:
+    rest = y - prediction
+    # A few far rows would leave one bar for all others: they are counted in the outermost bars.
+    low, high = np.quantile(rest, [0.005, 0.995])
+    size = max(abs(float(low)), abs(float(high))) or 1.0
+    edges = np.linspace(-size, size, HISTOGRAM + 1)
+    counts, _ = np.histogram(np.clip(rest, -size, size), bins=edges)
+    return {
+        "residuals": {
+            "edges": edges,
+            "counts": counts,
+            "outside": int((np.abs(rest) > size).sum()),
+            "mean": float(rest.mean()),
+            "quantiles": np.quantile(rest, [0.05, 0.5, 0.95]),
+        }
+    }
+
+
+# Classification.
+
+
+def _classes(subject: Subject, known: Any) -> dict[str, Any]:
+    codes, probability, weight = subject.target, subject.probability, subject.weight
+    own = class_figures(codes, subject.prediction, probability, weight)
+    other = None
+    if known is not None:
+        guess, truth, its_weight = known
+        other = class_figures(truth, guess.argmax(axis=1), guess, its_weight)
+    share = np.bincount(codes, weight, minlength=probability.shape[1]) / weight.sum()
+    constant = {
+        "accuracy": float(share.max()),
+        "balanced_accuracy": 1 / max(1, int((share > 0).sum())),
+        "log_loss": float(-(share[share > 0] * np.log(share[share > 0])).sum()),
+        "brier": float(share @ (1 - share)) / (2 if len(share) == 2 else 1),
+        "auc": 0.5,
+    }
+    is_right = codes == subject.prediction
+    effective = float(weight.sum() ** 2 / np.square(weight).sum())
+    keys = ["balanced_accuracy", "auc", "log_loss", "brier"]
+
+    def statistic(rows: AnyArray) -> list[float]:
+        found = class_figures(
+            codes[rows], subject.prediction[rows], probability[rows], weight[rows]
+        )
+        return [found[key] for key in keys]
+
+    bands = dict(zip(keys, resampled(statistic, weight, subject.random_state), strict=True))
+    bands["accuracy"] = wilson(float(np.average(is_right, weights=weight)), effective)
+    names = {
+        "accuracy": ("Accuracy", True, True),
+        "log_loss": ("Log loss", False, False),
+        "auc": ("Area under the ROC curve", True, False),
+        "balanced_accuracy": ("Balanced accuracy", True, True),
+        "brier": ("Brier score", False, False),
+    }
+    lines = [
+        _line(
+            title,
+            own[key],
+            bands[key],
+            constant[key],
+            None if other is None else other[key],
+            higher=higher,
+            share=is_share,
+        )
+        for key, (title, higher, is_share) in names.items()
+    ]
+    found = {
+        "task": "classification",
+        "tables": [{"output": "", "lines": lines}],
+        "confusion": confusion(subject),
+        "calibration": calibration(subject),
+    }
+    if probability.shape[1] == 2 and 0 < codes.sum() < len(codes):
+        found["roc"] = roc(subject)
+    return found

@@ -1,0 +1,276 @@
+"""The parts of what is told about a row: each takes all chosen rows, and returns one per row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kpp._typing import AnyArray, OffsetArray
+from kpp.certificates import certify_raw
+from kpp.explanations import explain_rules, explain_training_rows
+from kpp.models.building import take_rows
+from kpp.reports.escaping import shown
+from kpp.reports.numbers import number
+from kpp.reports.sections.variables import read_column
+from kpp.reports.subject import Subject
+
+MOST_TERMS = 10
+MOST_VALUES = 30
+MOST_RULES = 6
+LONGEST_RULE = 300
+MOST_NEIGHBOURS = 5
+MOST_CARRIERS = 6
+# Rows whose distances to a row of the explorer are computed.
+MOST_OTHERS = 20_000
+MOST_TARGETS = 4
+# Rows that get a search for a counterexample in raw units, and its effort; the others get the
+# radius that needs no search.
+SEARCHED_ROWS, EFFORT = 8, 1000
+
+Tell = Callable[[int, int], None]
+
+
+def waterfalls(subject: Subject, index: OffsetArray, tell: Tell) -> list[list[dict[str, Any]]]:
+    """Contributions of the variables, largest first, with the rest together; exact sums."""
+    values, baseline = subject.contributions(index)
+    found = []
+    for place, i in enumerate(index.tolist()):
+        own = []
+        for k in _outputs(subject, i):
+            contribution = values[place, :, k]
+            order = np.argsort(-np.abs(contribution), kind="stable")
+            kept = order[:MOST_TERMS] if len(order) > MOST_TERMS + 1 else order
+            rest = order[len(kept) :]
+            own.append(
+                {
+                    "output": subject.output_names[k],
+                    "baseline": float(baseline[k]),
+                    "score": float(subject.scores[i, k]),
+                    "terms": [
+                        {
+                            "variable": subject.variables[j],
+                            "value": _value(subject, j, i),
+                            "contribution": float(contribution[j]),
+                        }
+                        for j in kept.tolist()
+                    ],
+                    "others": float(contribution[rest].sum()),
+                    "n_others": len(rest),
+                }
+            )
+        found.append(own)
+        tell(place + 1, len(index))
+    return found
+
+
+def _outputs(subject: Subject, i: int) -> list[int]:
+    """Which scores of a row are taken apart: the predicted class and the true one."""
+    if subject.scores.shape[1] == 1:
+        return [0]
+    if subject.is_classifier:
+        return list(dict.fromkeys([int(subject.prediction[i]), int(subject.target[i])]))
+    return list(range(min(subject.scores.shape[1], MOST_TARGETS)))
+
+
+def _class_of(subject: Subject, k: int) -> Any:
+    """The output as the library's functions name it."""
+    if subject.scores.shape[1] == 1:
+        return None
+    return subject.model.classes_.tolist()[k] if subject.is_classifier else k
+
+
+def rules(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]]:
+    """The rules that moved the (first) output of each row most."""
+    found = []
+    for place, i in enumerate(index.tolist()):
+        k = _outputs(subject, i)[0]
+        output = _class_of(subject, k)
+        row = subject.rows(np.array([i]))
+        explanation = explain_rules(subject.model, row, top=MOST_RULES, output=output)
+        found.append(
+            {
+                "output": subject.output_names[k],
+                "rules": [
+                    {
+                        "text": shown(rule.text, LONGEST_RULE),
+                        "contribution": rule.contribution,
+                        "support": rule.support,
+                    }
+                    for rule in explanation.rules
+                ],
+                "baseline": explanation.baseline,
+                "others": explanation.remainder,
+                "n_others": explanation.n_other,
+                "score": explanation.score,
+            }
+        )
+        tell(place + 1, len(index))
+    return found
+
+
+def raw(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]]:
+    """Certified radii in standard deviations of the columns; the first rows with a search."""
+    epsilon = subject.tolerance
+    X = subject.rows(index)
+    searched = min(SEARCHED_ROWS, len(index))
+    quick = certify_raw(subject.model, X, scale="std", epsilon=epsilon, effort=0)
+    radius, upper = quick.radius.copy(), quick.upper_radius.copy()
+    first = take_rows(X, np.arange(searched))
+    slow = certify_raw(
+        subject.model, first, scale="std", epsilon=epsilon, effort=EFFORT, progress=tell
+    )
+    # Both are sound, so the larger radius holds, and the nearer counterexample.
+    radius[:searched] = np.maximum(radius[:searched], slow.radius)
+    upper[:searched] = np.minimum(upper[:searched], slow.upper_radius)
+    return [
+        {
+            "radius": r,
+            "is_infinite": bool(np.isinf(r)),
+            "counterexample_at": u,
+            "searched": place < searched,
+        }
+        for place, (r, u) in enumerate(zip(radius.tolist(), upper.tolist(), strict=True))
+    ]
+
+
+def neighbours(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]]:
+    """The nearest rows of the fit and the nearest other test rows, in the path metric."""
+    model = subject.model
+    here = model.map_.on(subject.rows(index))
+    random = np.random.default_rng(subject.random_state)
+    fit = np.arange(len(model.fit_rows_))
+    if len(fit) > MOST_OTHERS:
+        fit = np.sort(random.choice(fit, MOST_OTHERS, replace=False))
+    test = subject.draw(MOST_OTHERS)
+    to_fit = here.distances(model.map_.rows(fit))
+    tell(1, 2)
+    to_test = here.distances(model.map_.on(subject.rows(test)))
+    tell(2, 2)
+    targets = None if subject.training is None else _shown_targets(subject, subject.training.y)
+    own = _shown_targets(subject, subject.y)
+    found = []
+    for place, i in enumerate(index.tolist()):
+        near_fit = _nearest(to_fit[place])
+        others = np.flatnonzero(test != i)
+        near_test = others[_nearest(to_test[place, others])]
+        found.append(
+            {
+                "fit": [
+                    {
+                        "row": int(model.fit_rows_[fit[j]]),
+                        "distance": float(to_fit[place, j]),
+                        "actual": None
+                        if targets is None
+                        else targets(int(model.fit_rows_[fit[j]])),
+                    }
+                    for j in near_fit.tolist()
+                ],
+                "test": [
+                    {
+                        "row": int(test[j]),
+                        "distance": float(to_test[place, j]),
+                        "actual": own(int(test[j])),
+                        "predicted": _shown_prediction(subject, int(test[j])),
+                    }
+                    for j in near_test.tolist()
+                ],
+                "n_fit": len(fit),
+                "n_test": len(others),
+            }
+        )
+    return found
+
+
+def _nearest(distance: AnyArray) -> OffsetArray:
+    return np.argsort(distance, kind="stable")[:MOST_NEIGHBOURS]
+
+
+def _shown_targets(subject: Subject, y: AnyArray) -> Callable[[int], str]:
+    codes = subject.encode(y)
+    if subject.is_classifier:
+        return lambda i: subject.class_names[int(codes[i])]
+    return lambda i: ", ".join(number(v, 4) for v in codes[i])
+
+
+def _shown_prediction(subject: Subject, i: int) -> str:
+    if subject.is_classifier:
+        return subject.class_names[int(subject.prediction[i])]
+    return ", ".join(number(v, 4) for v in subject.prediction[i])
+
+
+def carriers(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]]:
+    """The training rows whose residuals add most to the (first) output of each row."""
+    targets = None if subject.training is None else _shown_targets(subject, subject.training.y)
+    found = []
+    for place, i in enumerate(index.tolist()):
+        k = _outputs(subject, i)[0]
+        output = _class_of(subject, k)
+        row = subject.rows(np.array([i]))
+        explanation = explain_training_rows(subject.model, row, top=MOST_CARRIERS, output=output)
+        found.append(
+            {
+                "output": subject.output_names[k],
+                "rows": [
+                    {
+                        "row": int(r),
+                        "contribution": float(c),
+                        "kernel": float(s),
+                        "actual": None if targets is None else targets(int(r)),
+                    }
+                    for r, c, s in zip(
+                        explanation.rows.tolist(),
+                        explanation.contribution.tolist(),
+                        explanation.kernel.tolist(),
+                        strict=True,
+                    )
+                ],
+                "intercept": explanation.intercept,
+                "partition": explanation.partition,
+                "others": explanation.remainder,
+                "n_others": max(0, len(explanation.all_rows) - len(explanation.rows)),
+                "score": explanation.score,
+            }
+        )
+        tell(place + 1, len(index))
+    return found
+
+
+def listed_variables(subject: Subject) -> list[int]:
+    """The variables whose values are shown: those that matter most."""
+    try:
+        order = np.argsort(-subject.importance.sum(axis=1), kind="stable")
+    except ValueError:  # a model without contributions by variable: the first columns
+        order = np.arange(len(subject.variables))
+    return order[:MOST_VALUES].tolist()
+
+
+def values(subject: Subject, index: OffsetArray, tell: Tell) -> list[list[str]]:
+    """The values of each row in the variables that matter most."""
+    kept = listed_variables(subject)
+    tell(1, 1)
+    return [[_value(subject, j, i) for j in kept] for i in index.tolist()]
+
+
+def _value(subject: Subject, variable: int, row: int) -> str:
+    column = subject.values_of(variable)[row : row + 1]
+    kind, numbers, names = read_column(column)
+    if np.isnan(numbers[0]):
+        return "missing"
+    if kind == "category":
+        return names[int(numbers[0])]
+    if kind == "time":
+        return str(np.datetime64(int(numbers[0]), "s")).replace("T", " ")
+    return number(numbers[0], 4)
+
+
+# In the order in which a reader asks.
+PARTS: dict[str, Callable[[Subject, OffsetArray, Tell], list[Any]]] = {
+    "waterfalls": waterfalls,
+    "rules": rules,
+    "raw": raw,
+    "neighbours": neighbours,
+    "carriers": carriers,
+    "values": values,
+}

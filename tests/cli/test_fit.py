@@ -1,0 +1,218 @@
+"""`kpp fit`: what it says is what the saved model does."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_tables import HOSTILE, mixed_table
+from sklearn.datasets import load_iris
+from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_squared_error
+from sklearn.model_selection import train_test_split
+
+from kpp.io import describe, load
+
+FEW = ["--trees", "10", "--jobs", "1"]
+
+
+def test_scores_are_those_of_the_saved_model_on_rows_it_has_not_seen(run, tmp_path, folder):
+    out = tmp_path / "m.kpp"
+    target = ["--target", "price", "--id", "id", "--out", out, "--json", "--seed", "3"]
+    done = run("fit", folder / "reg.csv", *target, *FEW)
+    frame = pd.read_csv(folder / "reg.csv")
+    train, test = train_test_split(np.arange(len(frame)), test_size=0.2, random_state=3)
+    model = load(out)
+    columns = done.data["columns"]
+    assert columns == ["size", "colour", HOSTILE, "when", "city", "flag"]
+    y, prediction = frame["price"][test], model.predict(frame.iloc[test][columns])
+    scores = done.data["scores"]
+    assert scores["test"]["n_rows"] == len(test)
+    assert scores["test"]["rmse"] == pytest.approx(root_mean_squared_error(y, prediction))
+    assert scores["test"]["r2"] == pytest.approx(r2_score(y, prediction))
+    constant = np.full(len(test), frame["price"][train].mean())
+    assert scores["baseline"]["rmse"] == pytest.approx(root_mean_squared_error(y, constant))
+    inner = model[-1]
+    assert inner.map_.shape[0] == len(train)
+    own = frame["price"].to_numpy()[np.sort(train)]
+    oof = root_mean_squared_error(own, inner.oof_prediction_)
+    assert scores["out_of_fold"]["rmse"] == pytest.approx(oof)
+    assert done.data["alpha"] == inner.alpha_
+    assert inner.verbose == 0
+
+
+def test_classes_are_split_in_their_shares(run, tmp_path):
+    done = run("fit", "iris", *FEW, "--out", tmp_path / "m.kpp", "--json")
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    names = load_iris().target_names[y]
+    rows = np.arange(len(y))
+    _, test = train_test_split(rows, test_size=30, random_state=0, stratify=names)
+    model = load(tmp_path / "m.kpp")
+    assert done.data["classes"] == ["setosa", "versicolor", "virginica"]
+    right = accuracy_score(names[test], model.predict(X.iloc[test]))
+    loss = log_loss(names[test], model.predict_proba(X.iloc[test]))
+    assert done.data["scores"]["test"]["accuracy"] == pytest.approx(right)
+    assert done.data["scores"]["test"]["log_loss"] == pytest.approx(loss)
+
+
+def test_the_same_seed_gives_the_same_model_whatever_the_threads(run, tmp_path, folder):
+    X = pd.read_csv(folder / "cls.csv")
+    probabilities = []
+    for jobs in (1, 2):
+        out = tmp_path / f"{jobs}.kpp"
+        run(
+            "fit", folder / "cls.csv", "--target", "label", "--trees", 10, "--jobs", jobs, "-o", out
+        )
+        model = load(out)
+        probabilities.append(model.predict_proba(X[list(model[0].feature_names_in_)]))
+    assert (probabilities[0] == probabilities[1]).all()
+
+
+def test_remarks(run, tmp_path):
+    frame = mixed_table().drop(columns="label")
+    frame.loc[:4, "price"] = np.nan
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    done = run("fit", tmp_path / "x.csv", "--target", "price", "-o", tmp_path / "m.kpp", *FEW)
+    assert done.code == 0
+    assert "5 row(s) without 'price' are left out" in done.err
+    assert "Task: regression" in done.err
+    assert "--task classification overrides" in done.err
+    assert "left out: 'empty'" in done.err
+    assert "left out: 'const'" in done.err
+    assert "'id'" in done.err
+    for word in ("regime", "shared", "alpha", "out of fold", "test rows", "a constant", "time"):
+        assert word in done.out
+    assert "diagnostics here, not guarantees" in " ".join(done.out.split())
+    quiet = run(
+        "fit", tmp_path / "x.csv", "--target", "price", "-o", tmp_path / "m.kpp", *FEW, "-q"
+    )
+    assert "Task" not in quiet.err
+    assert "5 row(s)" in quiet.err
+    assert "will be replaced" not in done.err + quiet.err
+    again = run("fit", tmp_path / "x.csv", "--target", "price", "-o", tmp_path / "m.kpp", *FEW)
+    assert "m.kpp is there already, and will be replaced" in again.err
+
+
+def test_given_alpha_and_no_test_rows_are_said(run, tmp_path):
+    out = tmp_path / "m.kpp"
+    done = run("fit", "diabetes", "--alpha", "0.5", "--test-size", "0", "-o", out, *FEW)
+    assert "no score on rows that the fit has not seen" in " ".join(done.out.split())
+    assert "No out-of-fold score" in done.out
+    model = load(out)
+    assert model[-1].alpha_ == 0.5
+    assert model[-1].map_.shape[0] == 442
+
+
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("forest", ["random-forest", "boosted"])
+def test_regimes_and_forests(run, tmp_path, regime, forest):
+    out = tmp_path / "m.kpp"
+    done = run("fit", "iris", "--regime", regime, "--forest", forest, *FEW, "-o", out, "--json")
+    assert done.code == 0, done.err
+    assert load(out)[-1].regime_ == regime
+    assert load(out)[-1].forest == forest
+
+
+def test_weights_reach_the_fit_and_are_no_column(run, tmp_path, folder):
+    frame = pd.read_csv(folder / "reg.csv").assign(w=1.0)
+    frame.loc[frame["flag"], "w"] = 0.0
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    common = ["--target", "price", "--id", "id", "--test-size", "0", "--alpha", "0.1", *FEW]
+    out = tmp_path / "m.kpp"
+    done = run("fit", tmp_path / "x.csv", *common, "--weights", "w", "-o", out, "--json")
+    assert "w" not in done.data["columns"]
+    weights = load(out)[-1].sample_weight_
+    assert (weights == frame["w"]).all()
+
+
+def test_a_test_file_of_its_own(run, tmp_path, folder):
+    frame = pd.read_csv(folder / "cls.csv")
+    frame[:100].to_csv(tmp_path / "a.csv", index=False)
+    frame[100:][frame.columns[::-1]].to_parquet(tmp_path / "b.parquet")
+    common = ["--target", "label", "--id", "id", "-o", tmp_path / "m.kpp", "--json", *FEW]
+    done = run("fit", tmp_path / "a.csv", "--test", tmp_path / "b.parquet", *common)
+    model = load(tmp_path / "m.kpp")
+    X = frame[100:][list(model[0].feature_names_in_)]
+    right = accuracy_score(frame["label"][100:], model.predict(X))
+    assert done.data["rows_fitted"] == 100
+    assert done.data["scores"]["test"] | {"n_rows": 60} == done.data["scores"]["test"]
+    assert done.data["scores"]["test"]["accuracy"] == pytest.approx(right)
+
+
+def test_the_file_says_what_the_target_was(run, folder):
+    metadata = describe(folder / "cls.kpp").metadata
+    assert metadata["target"] == "label"
+    assert metadata["id"] == "id"
+    assert metadata["task"] == "classification"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "pirce"], "no column 'pirce' (--target). Did you mean 'price'?"),
+        ([], "Give --target"),
+        (["--target", "price", "--drop", "nope"], "no column 'nope' (--drop)"),
+        (["--target", "price", "--weights", "size"], "must be finite, not negative, not missing"),
+        (["--target", "price", "--weights", "colour"], "must be numbers"),
+        (["--target", "price", "--id", "price"], "is the target"),
+        (["--target", "price", "--alpha", "-1"], "--alpha must be 'auto' or a positive number"),
+        (["--target", "price", "--alpha", "much"], "got 'much'"),
+        (["--target", "price", "--trees", "0"], "--trees must be at least 1"),
+        (["--target", "price", "--test-size", "1"], "--test-size is a share"),
+        (["--target", "price", "--forest", "oak"], "oak"),
+        (["--target", "colour", "--task", "regression"], "regression needs numbers"),
+        (["--target", "const"], "nothing to learn"),
+    ],
+)
+def test_wrong_options(run, folder, tmp_path, arguments, message):
+    done = run("fit", folder / "reg.csv", "-o", tmp_path / "m.kpp", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,y\n1,2\n", "too few for a test share"),
+        ("y\n1\n2\n3\n4\n5\n6\n", "no column with more than one value beside 'y'"),
+        ("a,y\n1,1\n2,2\n3,inf\n4,5\n5,6\n", "infinite"),
+        ("a,y\n1,1.5\n2,2.5\ninf,3\n4,5\n5,6.5\n", "column 'a' of"),
+        ("a,y\n1,1.5\n2,2.5\n1e39,3\n4,5\n5,6.5\n", "1 infinite or too large"),
+        ("a,y\n1,x\n2,x\n3,x\n4,x\n5,x\n", "one value only"),
+        ("a,y\n1,2.5\n2,2.5\n3,2.5\n4,2.5\n", "nothing to learn"),
+        ("a,y\n1,\n2,\n", "no values at all"),
+    ],
+)
+def test_tables_that_cannot_be_fitted(run, tmp_path, text, message):
+    (tmp_path / "x.csv").write_text(text)
+    done = run("fit", tmp_path / "x.csv", "--target", "y", *FEW)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_tiny_tables_and_rare_classes(run, tmp_path):
+    (tmp_path / "x.csv").write_text("a,y\n" + "".join(f"{k},{'ab'[k % 2]}\n" for k in range(8)))
+    out = tmp_path / "m.kpp"
+    assert run("fit", tmp_path / "x.csv", "--target", "y", "-o", out, *FEW).code == 0
+    rows = "".join(f"{k},{'ab'[k % 2]}\n" for k in range(20)) + "21,c\n"
+    (tmp_path / "y.csv").write_text("a,y\n" + rows)
+    done = run("fit", tmp_path / "y.csv", "--target", "y", "-o", out, *FEW)
+    assert done.code == 0, done.err
+    assert "the split is random" in done.err
+
+
+def test_lists_in_cells_are_refused(run, tmp_path):
+    frame = pd.DataFrame({"a": [[1, 2], [3]] * 10, "b": range(20), "y": np.arange(20) / 7})
+    frame.to_parquet(tmp_path / "x.parquet")
+    done = run("fit", tmp_path / "x.parquet", "--target", "y", *FEW)
+    assert done.code == 2
+    assert "'a'" in done.err
+    assert "lists or records" in done.err
+
+
+def test_a_failed_fit_leaves_the_old_model(run, tmp_path, folder):
+    out = tmp_path / "m.kpp"
+    out.write_bytes(b"old")
+    assert run("fit", folder / "reg.csv", "--target", "nope", "-o", out).code == 2
+    assert out.read_bytes() == b"old"
+    assert run("fit", folder / "reg.csv", "--target", "price", "-o", folder / "reg.csv").code == 2
+    assert pd.read_csv(folder / "reg.csv").shape == (160, 10)

@@ -1,0 +1,120 @@
+"""Models with a preparation: taken apart, and prepared columns brought home."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from skrub import TableVectorizer
+
+from kpp import KPPRegressor
+from kpp._pipelines import prepared, prepared_names, source_columns, sum_by_source, unwrap
+
+
+def regressor():
+    return KPPRegressor(n_estimators=5, alpha=1.0, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def table():
+    random = np.random.default_rng(0)
+    n = 60
+    return pd.DataFrame(
+        {
+            "c": random.choice(["x", "y", None], n),
+            "c_x": [None] * n,
+            "c_y": random.normal(size=n),
+            "d": pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(n), "D"),
+            "t": [f"a text of number {k}" for k in range(n)],
+        }
+    ), random.normal(size=n)
+
+
+def test_unwrap(table):
+    X, y = table
+    X = X[["c_y", "d"]].assign(d=lambda f: f["d"].dt.day)
+    scaled = make_pipeline(StandardScaler(), regressor()).fit(X, y)
+    assert unwrap(scaled) == (scaled[0], scaled[-1])
+    alone = make_pipeline(regressor()).fit(X, y)
+    assert unwrap(alone) == (None, alone[-1])
+    assert unwrap(alone[-1]) == (None, alone[-1])
+    skipped = Pipeline([("a", "passthrough"), ("b", None), ("m", regressor())]).fit(X, y)
+    assert unwrap(skipped)[0] is None
+    two = make_pipeline(StandardScaler(), PCA(2), regressor()).fit(X, y)
+    preparation, inner = unwrap(two)
+    assert (inner.predict(prepared(preparation, X)) == two.predict(X)).all()
+
+
+@pytest.mark.parametrize(
+    "thing", [Ridge(), make_pipeline(Ridge()), "model.kpp", None, Pipeline([])]
+)
+def test_other_things_are_refused(thing):
+    with pytest.raises(TypeError, match="KPPRegressor or KPPClassifier"):
+        unwrap(thing)
+
+
+def test_unfitted_models_are_refused():
+    for thing in (regressor(), make_pipeline(StandardScaler(), regressor())):
+        with pytest.raises(NotFittedError):
+            unwrap(thing)
+
+
+def test_sources_by_what_the_preparation_does(table):
+    """Change one column at a time: the prepared columns that change are those made of it."""
+    X, y = table
+    model = make_pipeline(TableVectorizer(), regressor()).fit(X, y)
+    preparation, inner = unwrap(model)
+    names = prepared_names(preparation, inner)
+    sources = source_columns(preparation, X.columns, names)
+    before = prepared(preparation, X)
+    assert list(before.columns) == names
+    for column in ("c", "c_y", "d", "t"):
+        # Another order of the rows: every value stays known.
+        moved = X.assign(**{column: X[column].to_numpy()[::-1]})
+        after = prepared(preparation, moved)
+        changed = [n for n in names if not before[n].equals(after[n])]
+        assert changed
+        assert {s for n, s in zip(names, sources, strict=True) if n in changed} == {column}
+    # "c_x" is empty and dropped; the prepared column of that name is a category of "c".
+    assert sources[names.index("c_x")] == "c"
+    assert "c_x" not in sources
+
+
+def test_sources_of_other_preparations(table):
+    X, y = table
+    X = X[["c", "c_y"]].fillna({"c": "z"})
+    columns = ColumnTransformer(
+        [("hot", OneHotEncoder(sparse_output=False), ["c"]), ("num", StandardScaler(), ["c_y"])]
+    )
+    model = make_pipeline(columns, regressor()).fit(X, y)
+    preparation, inner = unwrap(model)
+    names = prepared_names(preparation, inner)
+    assert names == ["hot__c_x", "hot__c_y", "hot__c_z", "num__c_y"]
+    # By name alone "hot__c_y" is the column "c_y": there the longest name wins.
+    assert source_columns(preparation, X.columns, names) == ["c", "c_y", "c", "c_y"]
+    chain = make_pipeline(TableVectorizer(), StandardScaler().set_output(transform="pandas"))
+    chain = make_pipeline(*[step for _, step in chain.steps], regressor()).fit(table[0], y)
+    preparation, inner = unwrap(chain)
+    names = prepared_names(preparation, inner)
+    found = source_columns(preparation, table[0].columns, names)
+    assert found == source_columns(chain[0], table[0].columns, names)
+    assert source_columns(None, ["a"], ["a", "b"]) == ["a", "b"]
+    assert source_columns(PCA(), ["pca", "b"], ["pca0", "pca1"]) == ["pca0", "pca1"]
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (4, 5, 3)])
+def test_sums_by_source(shape):
+    values = np.random.default_rng(0).integers(-8, 8, shape).astype(float)
+    sources = ["b", "a", "b", "c", "a"]
+    names, sums = sum_by_source(values, sources)
+    assert names == ["b", "a", "c"]
+    for k, name in enumerate(names):
+        own = [j for j, source in enumerate(sources) if source == name]
+        assert (sums[:, k] == values[:, own].sum(axis=1)).all()
+    assert (sums.sum(axis=1) == values.sum(axis=1)).all()
+    names, same = sum_by_source(values, list("edcba"))
+    assert same is values

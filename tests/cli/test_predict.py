@@ -1,0 +1,197 @@
+"""`kpp predict` on raw files is the pipeline in Python; nothing is misread without a word."""
+
+import gzip
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli_tables import HOSTILE
+
+from kpp.io import load
+
+FEW = ["--trees", "10", "--jobs", "1", "-q"]
+
+
+def read(text):
+    return pd.read_csv(io.StringIO(text))
+
+
+@pytest.fixture(scope="module")
+def table(folder):
+    return pd.read_csv(folder / "reg.csv")
+
+
+def expected(folder, name, frame):
+    model = load(folder / f"{name}.kpp")
+    return model, frame[list(model[0].feature_names_in_)]
+
+
+def test_predictions_are_those_of_the_pipeline(run, folder, table):
+    model, X = expected(folder, "reg", table)
+    done = run("predict", folder / "reg.kpp", folder / "reg.csv", "--id", "id")
+    got = read(done.out)
+    assert list(got.columns) == ["id", "prediction"]
+    assert got["id"].tolist() == table["id"].tolist()
+    # The shortest decimals that read back as the same number.
+    assert (got["prediction"].to_numpy() == model.predict(X)).all()
+    assert "that do not count: 'const', 'empty'." in done.err  # and no word of the target
+
+
+def test_probabilities(run, folder):
+    model, X = expected(folder, "iris", pd.read_csv(io.StringIO(iris_csv())))
+    path = folder / "iris.csv"
+    path.write_text(iris_csv())
+    got = read(run("predict", folder / "iris.kpp", path, "--proba").out)
+    names = [f"probability_{name}" for name in model.classes_]
+    assert (got[names].to_numpy() == model.predict_proba(X)).all()
+    assert got["prediction"].tolist() == model.predict(X).tolist()
+
+
+def iris_csv():
+    from sklearn.datasets import load_iris
+
+    return load_iris(as_frame=True).data.to_csv(index=False)
+
+
+@pytest.mark.parametrize("kind", ["csv.gz", "parquet", "feather", "semicolons", "shuffled", "bom"])
+def test_other_files_give_the_same(run, folder, table, tmp_path, kind):
+    path = tmp_path / f"x.{kind}"
+    if kind == "csv.gz":
+        path.write_bytes(gzip.compress(table.to_csv(index=False).encode()))
+    elif kind == "semicolons":
+        table.to_csv(path, sep=";", decimal=",", index=False)
+    elif kind == "shuffled":
+        extra = table.assign(**{"new\x1b[2J": 1})
+        extra[list(extra.columns[::-1])].to_csv(path, index=False)
+    elif kind == "bom":
+        table.to_csv(path, index=False, encoding="utf-8-sig")
+    else:
+        getattr(table, f"to_{kind}")(path)
+    model, X = expected(folder, "reg", table)
+    done = run("predict", folder / "reg.kpp", path)
+    assert (read(done.out)["prediction"].to_numpy() == model.predict(X)).all()
+    assert "\x1b" not in done.err
+    assert "warning" not in done.err
+
+
+def test_one_row_at_a_time_is_the_same_as_all(run, folder, table, tmp_path):
+    """One row has other types: a gap makes a column of categories one of numbers."""
+    model, X = expected(folder, "reg", table)
+    together = model.predict(X)
+    for k in (0, 1, 7, 11):
+        table.iloc[[k]].to_csv(tmp_path / "one.csv", index=False)
+        done = run("predict", folder / "reg.kpp", tmp_path / "one.csv")
+        assert read(done.out)["prediction"].tolist() == [together[k]]
+
+
+def test_codes_that_are_text_stay_text(run, tmp_path):
+    """1 and 2 beside x are texts; a file with 1, 2 and a gap must not read them as 1.0, 2.0."""
+    random = np.random.default_rng(0)
+    code = random.choice(["1", "2", "x"], 90)
+    frame = pd.DataFrame({"code": code, "y": (code == "1") * 5.0 + random.normal(0, 0.1, 90)})
+    frame.to_csv(tmp_path / "fit.csv", index=False)
+    run("fit", tmp_path / "fit.csv", "--target", "y", "-o", tmp_path / "m.kpp", *FEW)
+    (tmp_path / "new.csv").write_text("code,other\n1,a\n2,b\n,c\n")
+    done = run("predict", tmp_path / "m.kpp", tmp_path / "new.csv")
+    prediction = read(done.out)["prediction"]
+    assert prediction[0] == pytest.approx(5, abs=0.5)
+    assert prediction[1] == pytest.approx(0, abs=0.5)
+    assert "warning" not in done.err
+    assert "that do not count: 'other'." in done.err
+
+
+def test_what_is_misread_is_said(run, folder, table, tmp_path):
+    bad = table.astype({"size": object})
+    bad.loc[[1, 3], "size"] = ["much", "little"]
+    bad.loc[2, "colour"] = "[red]mauve\x1b[0m"
+    bad.loc[4, "when"] = "some day"
+    bad.to_csv(tmp_path / "x.csv", index=False)
+    done = run("predict", folder / "reg.kpp", tmp_path / "x.csv")
+    assert done.code == 0
+    assert "Column 'size': 2 of 160 values are not the numbers" in done.err
+    assert "the first is 'much'" in done.err
+    assert "Column 'when': 1 of 160 values are not the dates" in done.err
+    assert "Column 'colour': 1 of 160 values are categories that the model has not seen" in done.err
+    assert r"[red]mauve\x1b[0m" in done.err
+    # They count as missing, and the other rows are as before.
+    model, X = expected(folder, "reg", table)
+    prediction = read(done.out)["prediction"].to_numpy()
+    others = [k for k in range(len(table)) if k not in (1, 2, 3, 4)]
+    assert (prediction[others] == model.predict(X)[others]).all()
+    assert prediction[1] == model.predict(X.assign(size=np.nan))[1]
+
+
+def test_missing_columns_are_named(run, folder, table, tmp_path):
+    table.rename(columns={"colour": "color"}).drop(columns="city").to_csv(
+        tmp_path / "x.csv", index=False
+    )
+    done = run("predict", folder / "reg.kpp", tmp_path / "x.csv")
+    assert done.code == 2
+    assert done.out == ""
+    assert "lacks 2 of the 6 columns that the model needs: 'colour', 'city'" in done.err
+    assert "Did you mean 'color'?" in done.err
+
+
+def test_output_files(run, folder, table, tmp_path):
+    model, X = expected(folder, "reg", table)
+    for name, reader in [
+        ("p.csv", pd.read_csv),
+        ("p.csv.gz", pd.read_csv),
+        ("p.tsv", lambda path: pd.read_csv(path, sep="\t")),
+        ("p.parquet", pd.read_parquet),
+        ("p.feather", pd.read_feather),
+        ("p.json", lambda path: pd.DataFrame(json.loads(path.read_text()))),
+    ]:
+        done = run("predict", folder / "reg.kpp", folder / "reg.csv", "-o", tmp_path / name)
+        assert (done.code, done.out) == (0, "")
+        assert (reader(tmp_path / name)["prediction"].to_numpy() == model.predict(X)).all()
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(
+        ["p.csv", "p.csv.gz", "p.tsv", "p.parquet", "p.feather", "p.json"]
+    )
+    assert (tmp_path / "p.csv").stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask():
+    import os
+
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_json(run, folder, table):
+    model, X = expected(folder, "cls", pd.read_csv(folder / "cls.csv"))
+    done = run("predict", folder / "cls.kpp", folder / "cls.csv", "--proba", "--json")
+    assert done.data["n_rows"] == len(X)
+    assert done.data["columns"]["prediction"] == model.predict(X).tolist()
+    assert done.data["columns"]["probability_low"] == model.predict_proba(X)[:, 1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reg.kpp", "reg.csv", "--proba"], "--proba is for classification"),
+        (["reg.kpp", "reg.csv", "--id", "ids"], "no column 'ids' (--id). Did you mean 'id'?"),
+        (["nope.kpp", "reg.csv"], "There is no file"),
+        (["reg.csv", "reg.csv"], "not a file of kpp.save"),
+        (["reg.kpp", "reg.csv", "-o", "reg.csv"], "is an input"),
+        (["reg.kpp", "reg.csv", "-o", "reg.kpp"], "is an input"),
+    ],
+)
+def test_wrong_arguments(run, folder, arguments, message, monkeypatch):
+    monkeypatch.chdir(folder)
+    done = run("predict", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert done.out == ""
+
+
+def test_hostile_names_are_kept_in_files_and_harmless_on_screens(run, folder, monkeypatch):
+    done = run("explain", folder / "reg.kpp", folder / "reg.csv", "-q")
+    assert HOSTILE in done.out  # for programs, as it is
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    done = run("explain", folder / "reg.kpp", folder / "reg.csv", "-q")
+    assert "\x1b" not in done.out
+    assert r"[bold]<b>evil</b>\x1b[31m" in done.out

@@ -1,0 +1,491 @@
+"""The content of the report against other people's software, and against the library itself."""
+
+import json
+
+import numpy as np
+import pytest
+from reports.subjects import KINDS, MAX_ROWS, data_of, made, table
+from scipy.stats import binomtest
+from sklearn.decomposition import PCA
+from sklearn.metrics import (
+    balanced_accuracy_score,
+    brier_score_loss,
+    confusion_matrix,
+    log_loss,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
+
+from kpp import KPPClassifier, KPPRegressor, certify, certify_raw, explain, path_distance
+from kpp._pipelines import prepared, unwrap
+from kpp.bounds import Assumption, Bound
+from kpp.reports import report_data
+from kpp.reports.intervals import wilson
+from kpp.reports.sections.bounds import sentence
+from kpp.reports.sections.picture import components
+from kpp.reports.sections.variables import effect
+
+SECTIONS = [
+    "fitted",
+    "quality",
+    "alpha",
+    "variables",
+    "rows",
+    "picture",
+    "robustness",
+    "bounds",
+    "findings",
+    "appendix",
+]
+# What a model does not support: everything else must be made.
+NOT_MADE = {"leaves": ["variables"], "several targets": ["findings"]}
+
+
+def section(kind, name):
+    found = data_of(kind)["sections"][name]
+    assert found["made"], found
+    return found
+
+
+def lines(kind, k=0):
+    return {line["name"]: line for line in section(kind, "quality")["tables"][k]["lines"]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_section_of_every_kind(kind):
+    data = data_of(kind)
+    assert list(data["sections"]) == SECTIONS
+    missing = [name for name, one in data["sections"].items() if not one["made"]]
+    assert missing == NOT_MADE.get(kind, [])
+    problems = data["sections"]["rows"]["problems"]
+    assert list(problems) == (["waterfalls"] if kind == "leaves" else [])
+    # Plain JSON, also for those who do not accept NaN.
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_what_cannot_be_made_says_why():
+    assert "coordinates='leaf'" in data_of("leaves")["sections"]["variables"]["why"]
+    assert "one target" in data_of("several targets")["sections"]["findings"]["why"]
+    assert any("one target" in note for note in section("several targets", "bounds")["notes"])
+
+
+# How good.
+
+
+def test_scores_of_a_classifier_are_those_of_scikit_learn():
+    model, X, y, (train_X, train_y) = made("binary")
+    found = lines("binary")
+    probability = model.predict_proba(X)
+    oracle = {
+        "Accuracy": model.score(X, y),
+        "Balanced accuracy": balanced_accuracy_score(y, model.predict(X)),
+        "Log loss": log_loss(y, probability, labels=model.classes_),
+        "Area under the ROC curve": roc_auc_score(y, probability[:, 1]),
+        "Brier score": brier_score_loss(y == model.classes_[1], probability[:, 1]),
+    }
+    assert {name: found[name]["test"] for name in oracle} == pytest.approx(oracle, rel=1e-12)
+    for line in found.values():
+        assert line["low"] <= line["test"] <= line["high"]
+    assert found["Accuracy"]["baseline"] == max(np.mean(y == c) for c in model.classes_)
+    fold = model.oof_prediction_
+    assert found["Log loss"]["out_of_fold"] == pytest.approx(log_loss(train_y, fold), rel=1e-12)
+    assert len(train_X) == len(fold)
+
+
+def test_scores_of_several_classes_are_those_of_scikit_learn():
+    model, X, y, _ = made("multiclass")
+    found = lines("multiclass")
+    probability = model.predict_proba(X)
+    auc = roc_auc_score(y, probability, multi_class="ovr")
+    assert found["Area under the ROC curve"]["test"] == pytest.approx(auc, rel=1e-12)
+    assert found["Log loss"]["test"] == pytest.approx(log_loss(y, probability), rel=1e-12)
+
+
+def test_scores_of_a_regressor_are_those_of_scikit_learn():
+    model, X, y, (_, train_y) = made("regression")
+    found = lines("regression")
+    names = [
+        "Root mean squared error",
+        "Mean absolute error",
+        "R²: share of the variance explained",
+    ]
+    scores = [root_mean_squared_error, mean_absolute_error, r2_score]
+    for name, score in zip(names, scores, strict=True):
+        assert found[name]["test"] == pytest.approx(score(y, model.predict(X)), rel=1e-12)
+        fold = score(train_y, model.oof_prediction_)
+        assert found[name]["out_of_fold"] == pytest.approx(fold, rel=1e-12)
+    assert found[names[0]]["baseline"] == pytest.approx(np.std(y))
+    assert found[names[1]]["baseline"] == pytest.approx(np.abs(y - np.median(y)).mean())
+
+
+def test_rows_without_weight_do_not_count():
+    model, X, y, _ = made("binary")
+    weight = np.ones(len(y))
+    weight[::4] = 0
+    kept = weight > 0
+    one = report_data(model, X, y, sample_weight=weight, max_rows=1, times=False)
+    two = report_data(model, X[kept], y[kept], max_rows=1, times=False)
+    for a, b in zip(
+        *(d["sections"]["quality"]["tables"][0]["lines"] for d in (one, two)), strict=True
+    ):
+        assert a["test"] == pytest.approx(b["test"], rel=1e-12)
+        assert a["baseline"] == pytest.approx(b["baseline"], rel=1e-12)
+    sizes = [
+        {v["name"]: v["mean_abs"][0] for v in d["sections"]["variables"]["variables"]}
+        for d in (one, two)
+    ]
+    assert sizes[0] == pytest.approx(sizes[1], rel=1e-9)
+
+
+def test_without_training_rows_the_search_speaks_for_the_folds():
+    model, X, y, _ = made("regression")
+    data = report_data(model, X, y, max_rows=1, times=False)["sections"]
+    rmse = np.sqrt(-model.cv_scores_.max())
+    assert f"{rmse:.4g}" in data["quality"]["out_of_fold_note"]
+    assert data["quality"]["tables"][0]["lines"][0]["out_of_fold"] is None
+    assert [one["sample"] for one in data["bounds"]["samples"]] == ["test"]
+    near = data["rows"]["rows"][0]["neighbours"]["fit"]
+    assert [one["actual"] for one in near] == [None] * len(near)
+
+
+@pytest.mark.parametrize(("right", "n"), [(0, 5), (7, 9), (50, 50), (123, 400)])
+def test_wilson_is_that_of_scipy(right, n):
+    oracle = binomtest(right, n).proportion_ci(method="wilson")
+    assert wilson(right / n, n) == pytest.approx((oracle.low, oracle.high), abs=1e-12)
+
+
+def test_confusion_and_calibration():
+    model, X, y, _ = made("multiclass")
+    found = section("multiclass", "quality")
+    assert found["confusion"]["counts"] == confusion_matrix(y, model.predict(X)).tolist()
+    bins = found["calibration"]["bins"]
+    assert sum(one["n_rows"] for one in bins) == len(y)
+    observed = sum(one["observed"] * one["n_rows"] for one in bins) / len(y)
+    assert observed == pytest.approx(model.score(X, y))
+    predicted = [one["predicted"] for one in bins]
+    assert predicted == sorted(predicted)
+
+
+def test_many_classes_are_put_together():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(14), 12)
+    X = y[:, None] + rng.normal(size=(len(y), 2))
+    model = KPPClassifier(n_estimators=5, alpha=1e-3, random_state=0).fit(X, y)
+    found = report_data(model, X, y, max_rows=1, times=False)["sections"]
+    counts = np.array(found["quality"]["confusion"]["counts"])
+    assert found["quality"]["confusion"]["classes"][-1] == "(others)"
+    assert counts.sum() == len(y)
+    assert counts.shape == (10, 10)
+    assert len(found["variables"]["outputs"]) == 10
+    assert len(found["picture"]["groups"]) == 10
+
+
+def test_the_density_and_the_residuals_hold_every_row():
+    chart = section("regression", "quality")["charts"][0]
+    n_rows = len(made("regression")[2])
+    assert sum(n for _, _, n in chart["density"]["cells"]) == n_rows
+    assert sum(chart["residuals"]["counts"]) == n_rows
+
+
+def test_the_alpha_curve():
+    model = made("binary")[0]
+    found = section("binary", "alpha")
+    chosen = [point for point in found["points"] if point["chosen"]]
+    assert len(chosen) == 1
+    assert chosen[0]["alpha"] == pytest.approx(model.alpha_)
+    assert chosen[0]["value"] == pytest.approx(-model.cv_scores_.max())
+    assert section("multiclass", "alpha")["points"] == []
+
+
+# What matters.
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression", "boosted"])
+def test_mean_contributions_are_those_of_the_library(kind):
+    model, X, _, _ = made(kind)
+    summary = explain(model, X, centered=True).summary()
+    oracle = dict(zip(summary.feature_names, summary.mean_abs, strict=True))
+    found = section(kind, "variables")["variables"]
+    assert {v["name"]: v["mean_abs"][0] for v in found} == pytest.approx(oracle)
+    assert [v["mean_abs"][0] for v in found] == sorted(oracle.values(), reverse=True)
+
+
+@pytest.mark.parametrize("kind", ["table", "scaled"])
+def test_contributions_of_prepared_columns_sum_to_the_users(kind):
+    pipeline, X, _, _ = made(kind)
+    preparation, model = unwrap(pipeline)
+    attribution = explain(model, prepared(preparation, X), centered=True)
+    names = np.array(attribution.feature_names)
+    for variable in section(kind, "variables")["variables"]:
+        if kind == "table":
+            own = np.char.startswith(names.astype(str), variable["name"])
+        else:
+            own = np.array(list(X.columns)) == variable["name"]
+        size = np.abs(attribution.values[:, own].sum(axis=1)).mean()
+        assert variable["mean_abs"][0] == pytest.approx(size)
+    assert {v["name"] for v in section(kind, "variables")["variables"]} == set(X.columns)
+
+
+def test_effects_are_means_of_the_rows_in_each_bin():
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=300)
+    column[::10] = np.nan
+    values = rng.normal(size=(300, 2))
+    found = effect(column, values)
+    assert found["kind"] == "number"
+    assert sum(one["n"] for one in found["bins"]) == 300
+    for one in found["bins"][:-1]:
+        rows = (column >= one["low"]) & (column <= one["high"])
+        assert one["n"] == rows.sum()
+        np.testing.assert_allclose(one["mean"], values[rows].mean(axis=0), rtol=1e-12)
+    last = found["bins"][-1]
+    assert (last["label"], last["n"]) == ("missing", 30)
+
+
+@pytest.mark.parametrize(
+    ("column", "labels"),
+    [
+        (np.array(["b", "a", None, "b"], dtype=object), ["b", "a", "missing"]),
+        (np.array([f"c{i % 14:02}" for i in range(140)], dtype=object), None),
+        (
+            np.array(["2020-01-05", "NaT", "2021-01-01"], dtype="datetime64[ns]"),
+            ["2020-01-05", "2021-01-01", "missing"],
+        ),
+    ],
+)
+def test_effects_of_names_and_times(column, labels):
+    found = effect(column, np.ones((len(column), 1)))
+    assert found["kind"] == "category"
+    assert sum(one["n"] for one in found["bins"]) == len(column)
+    got = [one["label"] for one in found["bins"]]
+    assert got == labels if labels else got[-1] == "(others)" and len(got) == 11
+
+
+def test_values_that_are_not_finite_have_bins():
+    column = np.r_[np.arange(100.0), np.inf, -np.inf, np.inf]
+    found = effect(column, np.arange(103.0)[:, None])
+    assert sum(one["n"] for one in found["bins"]) == 103
+
+
+# Rows.
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "several targets", "table", "cross-fit"])
+def test_the_parts_of_a_row_sum_to_its_score(kind):
+    pipeline, X, _, _ = made(kind)
+    preparation, model = unwrap(pipeline)
+    X = prepared(preparation, X)
+    scores = model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
+    scores = np.asarray(scores).reshape(len(scores), -1)
+    for row in section(kind, "rows")["rows"]:
+        for one in row["waterfalls"]:
+            total = one["baseline"] + one["others"] + sum(t["contribution"] for t in one["terms"])
+            assert total == pytest.approx(one["score"], rel=1e-9, abs=1e-9)
+            assert np.isclose(scores[row["row"]], one["score"]).any()
+        rules = row["rules"]
+        total = rules["baseline"] + rules["others"]
+        total += sum(rule["contribution"] for rule in rules["rules"])
+        assert total == pytest.approx(rules["score"], rel=1e-9, abs=1e-9)
+        carriers = row["carriers"]
+        total = carriers["intercept"] + carriers["partition"] + carriers["others"]
+        total += sum(one["contribution"] for one in carriers["rows"])
+        assert total == pytest.approx(carriers["score"], rel=1e-7, abs=1e-7)
+
+
+def test_several_classes_explain_the_predicted_and_the_true_one():
+    model, X, y, _ = made("multiclass")
+    prediction = model.predict(X)
+    for row in section("multiclass", "rows")["rows"]:
+        told = [one["output"] for one in row["waterfalls"]]
+        wanted = dict.fromkeys([str(prediction[row["row"]]), str(y[row["row"]])])
+        assert told == list(wanted)
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression"])
+def test_certificates_of_rows_are_those_of_the_library(kind):
+    model, X, y, _ = made(kind)
+    found = section(kind, "rows")
+    epsilon = None if kind == "binary" else root_mean_squared_error(y, model.predict(X))
+    assert found["epsilon"] == (None if epsilon is None else pytest.approx(epsilon))
+    oracle = certify(model, X, epsilon=found["epsilon"])
+    for row in found["rows"]:
+        i = row["row"]
+        assert row["radius"] == pytest.approx(oracle.radius[i], abs=1e-12)
+        assert row["lipschitz"] == pytest.approx(oracle.lipschitz[i], abs=1e-12)
+        least = certify_raw(model, X[i : i + 1], scale="std", epsilon=found["epsilon"], effort=0)
+        assert row["raw"]["radius"] >= least.radius[0]
+        if row["raw"]["counterexample_at"] is not None:
+            assert row["raw"]["radius"] <= row["raw"]["counterexample_at"]
+
+
+def test_neighbours_are_the_nearest_by_path():
+    model, X, y, (train_X, train_y) = made("binary")
+    to_fit = path_distance(model, X, train_X)
+    to_test = path_distance(model, X)
+    np.fill_diagonal(to_test, np.inf)
+    for row in section("binary", "rows")["rows"]:
+        i, near = row["row"], row["neighbours"]
+        oracle = np.sort(to_fit[i])[:5]
+        np.testing.assert_allclose([n["distance"] for n in near["fit"]], oracle, atol=1e-15)
+        assert [n["actual"] for n in near["fit"]] == [train_y[n["row"]] for n in near["fit"]]
+        np.testing.assert_allclose(
+            [n["distance"] for n in near["test"]], np.sort(to_test[i])[:5], atol=1e-15
+        )
+        assert [n["actual"] for n in near["test"]] == [y[n["row"]] for n in near["test"]]
+        assert i not in [n["row"] for n in near["test"]]
+
+
+def test_rows_are_chosen_by_error_by_radius_and_at_random():
+    model, X, y, _ = made("binary")
+    rows = section("binary", "rows")["rows"]
+    own = model.predict_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)]
+    worst = np.argsort(own, kind="stable")[:2]
+    by_reason = {}
+    for row in rows:
+        by_reason.setdefault(row["reason"], []).append(row["row"])
+    assert by_reason["large error"] == worst.tolist()
+    radius = certify(model, X).radius
+    left = [i for i in np.argsort(radius, kind="stable").tolist() if i not in worst]
+    assert by_reason["small radius"] == left[:2]
+    assert len({row["row"] for row in rows}) == len(rows) == MAX_ROWS
+
+
+def test_values_are_those_of_the_users_table():
+    X = made("table")[1]
+    found = section("table", "rows")
+    assert set(found["value_variables"]) == {"size", "colour", "when"}
+    for row in found["rows"]:
+        told = dict(zip(found["value_variables"], row["values"], strict=True))
+        own = X.iloc[row["row"]]
+        assert told["colour"] == own["colour"]
+        assert told["when"].startswith(str(own["when"].date()))
+        assert (told["size"] == "missing") == np.isnan(own["size"])
+
+
+# The picture, robustness, bounds.
+
+
+@pytest.mark.parametrize("n_rows", [30, 120])
+def test_the_picture_is_the_principal_components_of_the_embedding(n_rows):
+    X, y = table(n_rows)
+    X = X[["size"]].fillna(0).assign(again=np.arange(n_rows) % 7)
+    model = KPPRegressor(n_estimators=10, alpha=0.1, random_state=0).fit(X, y)
+    block = model.map_.on(X)
+    places, shares = components(block)
+    oracle = PCA(2, svd_solver="full").fit(block.to_csr().toarray())
+    np.testing.assert_allclose(shares, oracle.explained_variance_ratio_, rtol=1e-9)
+    other = oracle.transform(block.to_csr().toarray())
+    np.testing.assert_allclose(np.abs(places), np.abs(other), atol=1e-8)
+
+
+def test_the_leafwise_curve_is_never_below_the_papers():
+    found = section("binary", "robustness")
+    assert found["leafwise"][0] == pytest.approx(lines("binary")["Accuracy"]["test"])
+    assert (np.array(found["leafwise"]) >= found["lipschitz"]).all()
+    found = section("regression", "robustness")
+    assert found["leafwise"][0] == pytest.approx(
+        lines("regression")["Root mean squared error"]["test"]
+    )
+    assert (np.array(found["leafwise"]) <= np.array(found["lipschitz"]) + 1e-9).all()
+
+
+def test_sentences_of_bounds_claim_no_more_than_the_bound():
+    samples = [
+        s
+        for kind in ("binary", "honest", "fixed", "cross-fit", "regression")
+        for s in section(kind, "bounds")["samples"]
+    ]
+    seen = set()
+    for bound in (bound for sample in samples for bound in sample["bounds"]):
+        text = bound["sentence"]
+        seen.add((bound["is_guarantee"], bound["is_trivial"]))
+        if not bound["is_guarantee"]:
+            assert "Not a guarantee" in text or "Not guaranteed" in text
+            assert "With probability" not in text
+        elif bound["quantity"] != "Rademacher complexity":
+            assert "With probability at least" in text
+            assert ("says nothing" in text) == bound["is_trivial"]
+    assert {(True, False), (False, True), (False, False)} <= seen
+
+
+@pytest.mark.parametrize("holds", [True, False, None])
+@pytest.mark.parametrize("level", [0.4, 0.1, np.nan])
+@pytest.mark.parametrize("quantity", ["0/1 error", "Rademacher complexity"])
+def test_the_sentence_of_any_bound(holds, level, quantity):
+    assumption = Assumption("independent rows", holds, "because")
+    bound = Bound(
+        "mine", quantity, 0.1, 0.05, 0.02, level, "fixed", "fit", 500, 0.05, "proof", (assumption,)
+    )
+    text = sentence(bound)
+    assert "0.17" in text
+    assert ("Not" in text and "guarantee" in text) == (not bound.is_guarantee)
+    if quantity == "0/1 error":
+        assert ("With probability at least 95%" in text) == bound.is_guarantee
+        assert ("say" in text and "nothing" in text) == bound.is_trivial
+        assert ("on trust: independent rows" in text) == (holds is None and not bound.is_trivial)
+    else:
+        assert "not a bound on the risk" in text
+
+
+def test_guarantees_come_first():
+    for sample in section("honest", "bounds")["samples"]:
+        order = [bound["is_guarantee"] for bound in sample["bounds"]]
+        assert order == sorted(order, reverse=True)
+
+
+# Input.
+
+
+def test_the_same_inputs_give_the_same_data():
+    model, X, y, train = made("binary")
+    again = report_data(model, X, y, train=train, max_rows=MAX_ROWS, times=False)
+    assert again == data_of("binary")
+
+
+def test_times_are_told_only_where_they_are_wanted():
+    model, X, y, _ = made("multiclass")
+    timed = report_data(model, X, y, max_rows=1)
+    assert all(one["seconds"] >= 0 for one in timed["sections"].values())
+    assert "created" in timed
+    assert "created" not in data_of("multiclass")
+    assert "seconds" not in data_of("multiclass")["sections"]["rows"]
+
+
+def test_few_rows():
+    model, X, y, _ = made("binary")
+    data = report_data(model, X[:1], y[:1], times=False)["sections"]
+    assert data["rows"]["made"]
+    assert len(data["rows"]["rows"]) == 1
+    assert "at least 3 rows" in data["picture"]["why"]
+    assert data["quality"]["tables"][0]["lines"][1]["low"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": slice(0, 0), "y": slice(0, 0)}, "no rows"),
+        ({"y": slice(0, 3)}, "rows, but y has 3"),
+        ({"y": "other"}, "does not know"),
+        ({"max_rows": 0}, "max_rows"),
+        ({"train": 7}, "train must be the pair"),
+        ({"sample_weight": [1.0]}, "one entry per row"),
+    ],
+)
+def test_bad_input_is_refused(change, message):
+    model, X, y, _ = made("binary")
+    y = np.array(["unknown"] * len(y)) if change.get("y") == "other" else y
+    y = y[change["y"]] if isinstance(change.get("y"), slice) else y
+    X = X[change["X"]] if "X" in change else X
+    rest = {k: v for k, v in change.items() if k not in ("X", "y")}
+    with pytest.raises(ValueError, match=message):
+        report_data(model, X, y, **rest)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match="KPPRegressor or KPPClassifier"):
+        report_data(object(), [[1.0]], [1.0])
+    model, X, y, _ = made("regression")
+    with pytest.raises(ValueError, match="1 target"):
+        report_data(model, X, np.column_stack([y, y]))
