@@ -100,8 +100,9 @@ def test_the_order_of_alphas_does_not_matter():
 
 
 @pytest.mark.parametrize("n_known", [1, 2, 3])
-def test_the_start_of_an_alpha_is_extrapolated(n_known, rng=np.random.default_rng(0)):
+def test_the_start_of_an_alpha_is_extrapolated(n_known):
     """The polynomial through the last solutions: exact for polynomials of that degree."""
+    rng = np.random.default_rng(0)
     known, at = np.sort(rng.normal(size=n_known)), float(rng.normal())
     weight = kpp.solvers.logistic._extrapolation(known, at)
     for degree in range(n_known):

@@ -7,13 +7,13 @@ import secrets
 import stat
 import sys
 from collections.abc import Iterable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from kpp._optional import optional
 from kpp.export.collapse import CollapsedForest
 from kpp.forest.arrays import Forest
 from kpp.io.container import MAX_DOCUMENT, MAX_HEADER, most_values, pack
@@ -124,7 +124,8 @@ def library_versions(used: set[str]) -> dict[str, str]:
         "scikit-learn": sklearn.__version__,
     }
     if "skrub" in used:
-        versions |= {name: version(name) for name in ("skrub", "pandas")}
+        for name in ("skrub", "pandas"):
+            versions[name] = optional(name, "A model with a TableVectorizer", "cli").__version__
     return versions
 
 
