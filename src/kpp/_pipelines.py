@@ -73,6 +73,31 @@ def unwrap(model: Any) -> tuple[Any | None, Any]:
     )
 
 
+def has_learned(preparation: Any | None) -> bool:
+    """Whether a preparation depends on the rows that it was fitted on.
+
+    Only a ``TableVectorizer`` that passes numbers through is known not to.
+
+    Parameters
+    ----------
+    preparation : transformer or None
+        From `unwrap`.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from kpp._pipelines import has_learned
+    >>> has_learned(None), has_learned(StandardScaler().fit([[1.0], [2.0]]))
+    (False, True)
+    """
+    if preparation is None:
+        return False
+    if type(preparation).__name__ != "TableVectorizer":
+        return True
+    steps = getattr(preparation, "transformers_", {}).values()
+    return any(type(step).__name__ != "PassThrough" for step in steps)
+
+
 def prepared(preparation: Any | None, X: Any) -> Any:
     """Return rows as the model behind a preparation takes them.
 

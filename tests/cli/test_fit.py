@@ -38,12 +38,13 @@ def test_scores_are_those_of_the_saved_model_on_rows_it_has_not_seen(run, tmp_pa
     assert inner.verbose == 0
 
 
-def test_classes_are_split_in_their_shares(run, tmp_path):
+def test_test_rows_are_drawn_at_random(run, tmp_path):
+    """Not in the shares of the classes: the bound on test rows is for independent draws."""
     done = run("fit", "iris", *FEW, "--out", tmp_path / "m.kpp", "--json")
     X, y = load_iris(return_X_y=True, as_frame=True)
     names = load_iris().target_names[y]
     rows = np.arange(len(y))
-    _, test = train_test_split(rows, test_size=30, random_state=0, stratify=names)
+    _, test = train_test_split(rows, test_size=30, random_state=0)
     model = load(tmp_path / "m.kpp")
     assert done.data["classes"] == ["setosa", "versicolor", "virginica"]
     right = accuracy_score(names[test], model.predict(X.iloc[test]))
@@ -193,11 +194,17 @@ def test_tiny_tables_and_rare_classes(run, tmp_path):
     (tmp_path / "x.csv").write_text("a,y\n" + "".join(f"{k},{'ab'[k % 2]}\n" for k in range(8)))
     out = tmp_path / "m.kpp"
     assert run("fit", tmp_path / "x.csv", "--target", "y", "-o", out, *FEW).code == 0
-    rows = "".join(f"{k},{'ab'[k % 2]}\n" for k in range(20)) + "21,c\n"
-    (tmp_path / "y.csv").write_text("a,y\n" + rows)
-    done = run("fit", tmp_path / "y.csv", "--target", "y", "-o", out, *FEW)
+    # A class that only test rows hold: nothing is known of it, and that is said.
+    _, test = train_test_split(np.arange(30), test_size=6, random_state=0)
+    names = [("c" if k == test[0] else "ab"[k % 2]) for k in range(30)]
+    (tmp_path / "y.csv").write_text("a,y\n" + "".join(f"{k},{n}\n" for k, n in enumerate(names)))
+    done = run("fit", tmp_path / "y.csv", "--target", "y", "-o", out, *FEW, "--json")
     assert done.code == 0, done.err
-    assert "the split is random" in done.err
+    assert "1 test rows are of classes that no row of the fit has; they are not scored" in done.err
+    assert done.data["classes"] == ["a", "b"]
+    predicted = load(out).predict(pd.DataFrame({"a": test[1:]}))
+    expected = np.mean(predicted == np.array(names)[test[1:]])
+    assert done.data["scores"]["test"]["accuracy"] == pytest.approx(expected)
 
 
 def test_lists_in_cells_are_refused(run, tmp_path):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from reports.subjects import KINDS, MAX_ROWS, data_of, made, table
 from scipy.stats import binomtest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
 from sklearn.metrics import (
     balanced_accuracy_score,
@@ -17,6 +19,9 @@ from sklearn.metrics import (
     roc_auc_score,
     root_mean_squared_error,
 )
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from skrub import TableVectorizer
 
 from kpp import KPPClassifier, KPPRegressor, certify, certify_raw, explain, path_distance
 from kpp._pipelines import prepared, unwrap
@@ -389,6 +394,26 @@ def test_the_leafwise_curve_is_never_below_the_papers():
         lines("regression")["Root mean squared error"]["test"]
     )
     assert (np.array(found["leafwise"]) <= np.array(found["lipschitz"]) + 1e-9).all()
+
+
+def test_a_learned_preparation_voids_bounds_on_the_rows_of_the_fit():
+    """The theorems condition on the partition fold; a scaling of all rows has seen the other."""
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    honest = KPPClassifier(
+        regime="honest", center="partition", n_estimators=10, alpha=1e-3, random_state=0
+    )
+    guarantees = {}
+    for preparation in (None, "passthrough", StandardScaler(), TableVectorizer()):
+        steps = [] if preparation is None else [preparation]
+        model = make_pipeline(*steps, clone(honest)).fit(X[:400], y[:400])
+        found = report_data(model, X[400:], y[400:], train=(X[:400], y[:400]), max_rows=2)
+        samples = {s["sample"]: s for s in found["sections"]["bounds"]["samples"]}
+        guarantees[str(preparation)] = [
+            any(b["is_guarantee"] for b in samples[name]["bounds"]) for name in ("test", "fit")
+        ]
+    both, test_only = [True, True], [True, False]
+    # skrub's passes numbers through, and has learned nothing.
+    assert list(guarantees.values()) == [both, both, test_only, both]
 
 
 def test_sentences_of_bounds_claim_no_more_than_the_bound():

@@ -130,7 +130,7 @@ def fit_table(table: TableFile, options: FitOptions, terminal: Terminal) -> Fitt
         terminal.warn(f"{target.n_missing} row(s) without '{target.name}' are left out.")
         frame = frame[target.kept]
     frame = frame.reset_index(drop=True)
-    train, test = _split(target, options, terminal)
+    train, test = _split(target, options)
     _check_variety(target.values[train], target.name)
     reserved = _reserved(frame, options, target.name, table.name)
     columns = choose_columns(frame, target.name, options.drop, reserved, table.name)
@@ -224,8 +224,8 @@ def _take(values: Any, rows: AnyArray) -> Any:
     return None if values is None else values[rows]
 
 
-def _split(target: Target, options: FitOptions, terminal: Terminal) -> tuple[AnyArray, AnyArray]:
-    """Rows to fit and rows to test; classes in the same shares where that can be."""
+def _split(target: Target, options: FitOptions) -> tuple[AnyArray, AnyArray]:
+    """Rows to fit and rows to test, at random."""
     rows = np.arange(len(target.values))
     if options.test is not None or options.test_size == 0:
         return rows, rows[:0]
@@ -235,16 +235,8 @@ def _split(target: Target, options: FitOptions, terminal: Terminal) -> tuple[Any
             f"{len(rows)} rows are too few for a test share of {options.test_size:g}: at least 2 "
             "must be left to fit. Use --test-size 0, or more rows."
         )
-    stratify = None
-    if target.task == "classification":
-        _, count = np.unique(target.values, return_counts=True)
-        if count.min() >= 2 and min(n_test, len(rows) - n_test) >= len(count):
-            stratify = target.values
-        else:
-            terminal.note("Some class has too few rows to be in both parts: the split is random.")
-    train, test = train_test_split(
-        rows, test_size=n_test, random_state=options.seed, stratify=stratify
-    )
+    # Not stratified: then the test rows are draws like any, which the bounds on them need.
+    train, test = train_test_split(rows, test_size=n_test, random_state=options.seed)
     return np.sort(train), np.sort(test)
 
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kpp.bounds import Bound, BoundReport, risk_bounds
+from kpp._pipelines import has_learned
+from kpp.bounds import Bound, risk_bounds
+from kpp.bounds.results import Assumption
 from kpp.reports.numbers import number
 from kpp.reports.subject import Subject
 
 MOST_ROWS = 20_000
+PREPARED = Assumption(
+    "columns prepared without these rows",
+    False,
+    "the preparation was fitted on the rows that the bound is of",
+)
 
 
 def make(subject: Subject) -> dict[str, Any]:
@@ -37,12 +45,17 @@ def make(subject: Subject) -> dict[str, Any]:
         except (ValueError, TypeError, NotImplementedError) as error:
             notes.append(f"No bounds on the {sample} rows: {error}")
             continue
-        samples.append(_sample(sample, found))
+        learned = sample == "fit" and has_learned(subject.preparation)
+        samples.append(_sample(sample, [_after(PREPARED, b) if learned else b for b in found]))
         notes.extend(note for note in found.notes if "give y_range" not in note)
     return {"samples": samples, "notes": notes, "weighted": not np.all(subject.weight == 1)}
 
 
-def _sample(sample: str, report: BoundReport) -> dict[str, Any]:
+def _after(condition: Assumption, bound: Bound) -> Bound:
+    return replace(bound, assumptions=(*bound.assumptions, condition))
+
+
+def _sample(sample: str, report: list[Bound]) -> dict[str, Any]:
     listed = [_bound(bound) for bound in report]
     # What is guaranteed and says something comes first; the paper's order otherwise.
     listed.sort(key=lambda b: (not b["is_guarantee"], b["is_trivial"]))
