@@ -168,11 +168,25 @@ def test_fixed_and_honest_fail_only_where_they_do(honest):
     assert "representation independent of the sample" in failing
 
 
-def test_several_forests_have_a_larger_norm():
-    model = KPPRegressor([("a", "extra-trees"), ("b", "boosted")], n_estimators=5, alpha=1.0)
-    model.fit(DX, DY)
+@pytest.mark.parametrize(
+    ("forests", "is_attained"),
+    [
+        # All paths of a tree with one split have the whole mass of the tree: norm 1 in each block.
+        ([ExtraTreesRegressor(5, max_depth=1), RandomForestRegressor(5, max_depth=1)], True),
+        (["extra-trees", "boosted"], False),
+    ],
+)
+def test_several_forests_have_a_larger_norm(forests, is_attained):
+    named = list(zip("ab", forests, strict=True))
+    model = KPPRegressor(named, n_estimators=5, alpha=1.0, random_state=0).fit(DX, DY)
     report = risk_bounds(model, DX, DY)
     sup = model.map_.sup_norm()
+    assert sup <= np.sqrt(2) * (1 + 1e-15)
+    phi = model.map_.on(DX).to_csr()
+    norms = np.sqrt(phi.multiply(phi).sum(axis=1))
+    assert norms.max() <= sup * (1 + 1e-14)
+    if is_attained:
+        assert norms.min() == pytest.approx(np.sqrt(2), rel=1e-14)
     bound = report["RG-03 uniform squared, proof"]
     radius = np.linalg.norm(model.coef_) * max(1.0, sup)
     expected = squared_loss_terms(radius, DY.max(), bound.details["trace"], 442)
