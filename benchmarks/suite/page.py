@@ -35,6 +35,7 @@ def blocks(sources: Sources) -> dict[str, list[str]]:
         "about": page_tables.about(sources.suite, config, results),
         "unfinished": page_tables.unfinished(config, results),
         "tests": page_tables.tests(rankings),
+        "entries": page_tables.entries(config, results),
         "times": page_tables.times(config, results),
         "paper": page_tables.paper(sources.paper),
         "paper ranks": page_tables.paper_ranks(sources.paper),

@@ -10,12 +10,14 @@ import numpy as np
 
 from suite.config import Config, read
 from suite.markdown import grid, plain
-from suite.rankings import TITLES, mean_losses
+from suite.rankings import TITLES, mean_losses, paired_losses
+from suite.statistics import compare_pairs
 
 TASK_OF = {"rmse": "regression", "error": "classification", "log_loss": "classification"}
 SCOPES = ("all", "unseen")
 # How many sets are shown where KPP is farthest from the best.
 N_FAR = 6
+TIE = 1e-9
 
 
 def read_rankings(folder: Path) -> list[dict[str, Any]]:
@@ -73,7 +75,7 @@ def ranks(rankings: list[dict[str, Any]], ours: str) -> list[str]:
     rows = []
     for method in methods:
         cells = [
-            f"{r['mean_ranks'][method]:.2f}{_mark(r, method)}" if method in r["mean_ranks"] else "–"
+            f"{r['mean_ranks'][method]:.3f}{_mark(r, method)}" if method in r["mean_ranks"] else "–"
             for r in chosen
         ]
         name = f"**{plain(method)}**" if method == ours else plain(method)
@@ -99,11 +101,13 @@ def tests(rankings: list[dict[str, Any]]) -> list[str]:
     rows = []
     for r in rankings:
         own, test = r["mean_ranks"][r["ours"]], r["omnibus"]
-        place = 1 + sum(value < own for value in r["mean_ranks"].values())
-        cells = [f"{test['statistic']:.1f}", f"{test['p_value']:.1e}", f"{r['difference']:.2f}"]
-        place_text = f"{place} of {test['n_methods']}"
+        others = [value for method, value in r["mean_ranks"].items() if method != r["ours"]]
+        place = 1 + sum(value < own - TIE for value in others)
+        shared = ", shared" if any(abs(value - own) <= TIE for value in others) else ""
+        cells = [f"{test['statistic']:.1f}", f"{test['p_value']:.1e}", f"{r['difference']:.3f}"]
+        place_text = f"{place} of {test['n_methods']}{shared}"
         rows.append(
-            [plain(r["ours"]), TITLES[r["metric"]], _sets(r), *cells, f"{own:.2f}", place_text]
+            [plain(r["ours"]), TITLES[r["metric"]], _sets(r), *cells, f"{own:.3f}", place_text]
         )
     header = ["entry", "metric", "sets", "Friedman chi-square", "p", "critical difference"]
     return grid([*header, "its mean rank", "place"], rows)
@@ -136,10 +140,30 @@ def pairs(rankings: list[dict[str, Any]], metric: str) -> list[str]:
     return grid(header, rows)
 
 
+def entries(config: Config, results: Any) -> list[str]:
+    """The two entries of KPP against each other."""
+    ours, rival = config.report["kpp"]
+    rows = []
+    for metric, task in TASK_OF.items():
+        both = paired_losses(results, config, task, metric, ours, rival)
+        for scope in SCOPES:
+            hidden = config.report["seen"] if scope == "unseen" else []
+            kept = both[~both.index.isin(hidden)]
+            (pair,) = compare_pairs(
+                {rival: (kept[ours].to_numpy(), kept[rival].to_numpy())}, relative=metric == "rmse"
+            )
+            p = f"{pair.p_value:.2g}"
+            cells = [f"{pair.wins}/{pair.ties}/{pair.losses}", _median(pair.median, metric)]
+            cells.append(f"**{p}**" if pair.p_value < 0.05 else p)
+            rows.append([TITLES[metric], f"{scope} {pair.n_sets}", *cells])
+    header = ["metric", "sets", f"{plain(ours)} won/tied/lost", f"median of {plain(rival)}", "p"]
+    return grid(header, rows)
+
+
 def _median(value: float, metric: str) -> str:
     if not np.isfinite(value):
         return "–"
-    return f"{np.expm1(value):+.1%}" if metric == "rmse" else f"{value:+.4f}"
+    return f"{np.expm1(value):+.2%}" if metric == "rmse" else f"{value:+.4f}"
 
 
 def _p_value(pair: dict[str, Any]) -> str:
@@ -207,7 +231,10 @@ def paper_ranks(folder: Path) -> list[str]:
             continue
         found = known[task]
         order = sorted(found["mean_ranks"], key=lambda m: found["mean_ranks"][m])
-        rows = [[plain(m), found["published"][m], f"{found['mean_ranks'][m]:.2f}"] for m in order]
+        rows = []
+        for m in order:
+            digits = len(found["published"][m].partition(".")[2])
+            rows.append([plain(m), found["published"][m], f"{found['mean_ranks'][m]:.{digits}f}"])
         test = found["friedman"]
         rows.append(
             ["Friedman chi-square", found["published_friedman"], f"{test['statistic']:.2f}"]
@@ -218,7 +245,8 @@ def paper_ranks(folder: Path) -> list[str]:
 
 def ablations(folder: Path) -> list[str]:
     """Median change of each loss by arm, with counts; bold where Holm's p is below 5%."""
-    groups = read(folder / "config.toml").report["groups"]
+    config = read(folder / "config.toml")
+    groups = config.report["groups"]
     known = json.loads((folder / "effects.json").read_text())
     rows = []
     for group, arms in groups.items():
@@ -228,8 +256,13 @@ def ablations(folder: Path) -> list[str]:
                 cells.append(next((_effect(e, metric) for e in effects if e["arm"] == arm), "–"))
             first = next(e for effects in known.values() for e in effects if e["arm"] == arm)
             rows.append([group, plain(arm), *cells, f"{first['seconds']:.2g}x"])
-    header = [f"{TITLES[metric]}" for metric in known]
-    return grid(["", "arm", *header, "time"], rows)
+    sets = " and ".join(f"{len(names)} {task}" for task, names in config.data.items())
+    seeds = ", ".join(map(str, config.shown_seeds))
+    return [
+        f"{sets} sets, seeds {seeds}:",
+        "",
+        *grid(["", "arm", *(TITLES[metric] for metric in known), "time"], rows),
+    ]
 
 
 def _effect(effect: dict[str, Any], metric: str) -> str:

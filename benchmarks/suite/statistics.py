@@ -35,8 +35,13 @@ class Pair(NamedTuple):
 
 
 def rank(losses: Any) -> Any:
-    """Ranks within each set, 1 is best; ties share the mean of their ranks."""
-    return np.apply_along_axis(stats.rankdata, 1, np.asarray(losses, dtype=np.float64))
+    """Ranks within each set, 1 is best; ties share the mean of their ranks.
+
+    Losses that agree to twelve digits are ties: means over seeds of the same numbers may differ in
+    the last bit.
+    """
+    rounded = np.vectorize(lambda value: float(f"{value:.12g}"), otypes=[float])(losses)
+    return np.apply_along_axis(stats.rankdata, 1, rounded)
 
 
 def friedman(losses: Any) -> Friedman:
