@@ -280,6 +280,10 @@ def test_pairwise_comparison():
     assert (same.ties, same.p_holm) == (12, 1.0)
     assert partial.n_sets == 9
     assert compare.rank([[1.0, np.inf, np.inf]]).tolist() == [[1.0, 2.5, 2.5]]
+    # The same errors, averaged in another order.
+    one, other = 0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1
+    assert one != other
+    assert compare.rank([[one, other, 1e-4, 1.001e-4]]).tolist() == [[3.5, 3.5, 1.0, 2.0]]
     with pytest.raises(ValueError, match="at least two methods"):
         compare.friedman(np.ones((3, 1)))
 

@@ -259,3 +259,23 @@ def test_a_terminal_gets_bars(folder, tmp_path):
     assert done.returncode == 0
     assert "growing trees [" in drawn
     assert "growing" not in done.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are sent in another way on Windows")
+def test_an_interruption_while_it_is_still_importing():
+    """The modules of the commands are imported where an interruption is answered."""
+    code = (
+        "import sys, importlib.abc\n"
+        "from kpp.cli import main\n"
+        "assert 'kpp.cli.console' not in sys.modules\n"
+        "class Stop(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'kpp.cli.running':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Stop())\n"
+        "sys.exit(main(['info', 'x.kpp']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stderr, done.stdout) == (130, "kpp: interrupted.\n", "")

@@ -128,14 +128,140 @@ def test_report_of_a_model_with_json(run, folder, tmp_path):
         (["reg.csv", "--model", "reg.kpp", "--out", "reg.kpp"], "is an input"),
         (["reg.csv", "--target", "price", "--out", "r", "--json", "r"], "the same file"),
         (["reg.csv"], "Give --target"),
+        (["cls.csv", "--target", "label", "--y-range", "0", "1"], "--y-range is for regression"),
+        (["reg.csv", "--target", "price", "--y-range", "1", "0"], "got 1 and 0"),
+        (["reg.csv", "--target", "price", "--json", "--quiet"], "'--quiet' looks like an option"),
+        (["reg.csv", "--target", "price", "--out", "-q"], "'-q' looks like an option"),
+        (["reg.csv", "--model", "reg.kpp", "--id", "ids"], "no column 'ids' (--id)"),
+        (["reg.csv", "--model", "reg.kpp", "--weights", "colour"], "must be numbers"),
     ],
 )
 def test_reports_that_cannot_be(run, folder, monkeypatch, arguments, message):
     monkeypatch.chdir(folder)
-    done = run("report", *arguments, *FEW)
+    before = sorted(folder.iterdir())
+    done = run("report", *arguments, *([] if "--model" in arguments else FEW))
     assert done.code == 2
     assert message in done.err
-    assert not (folder / "r").exists()
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--task", "auto"],
+        ["--forest", "boosted"],
+        ["--trees", "5"],
+        ["--regime", "honest"],
+        ["--alpha", "1"],
+        ["--test-size", "0.2"],
+        ["--test", "reg.csv"],
+        ["--drop", "size"],
+        ["--jobs", "1"],
+    ],
+)
+def test_a_model_is_not_fitted_again(run, folder, monkeypatch, option):
+    monkeypatch.chdir(folder)
+    done = run("report", "reg.csv", "--model", "reg.kpp", "--out", "never.html", *option)
+    assert done.code == 2
+    assert f"{option[0]}: for a fit, and --model is fitted already" in done.err
+    assert not (folder / "never.html").exists()
+
+
+def report_json(run, tmp_path, *arguments):
+    done = run("report", *arguments, "--max-rows", 3, "--out", tmp_path / "r.html", "--json", "-")
+    assert done.code == 0, done.err
+    return done.data, (tmp_path / "r.html").read_text()
+
+
+def test_rows_of_a_report_are_found_in_the_file(run, folder, tmp_path):
+    frame = pd.read_csv(folder / "reg.csv")
+    frame.loc[[2, 3, 50], "price"] = np.nan
+    frame["w"] = 1.0 + (frame.index % 3)
+    frame.to_csv(tmp_path / "gaps.csv", index=False)
+    common = [tmp_path / "gaps.csv", "--target", "price", "--weights", "w", *FEW]
+    for named in (["--id", "id"], []):
+        data, page = report_json(run, tmp_path, *common, *named)
+        rows = data["sections"]["rows"]["rows"]
+        for row in rows:
+            near = [*row["neighbours"]["test"], *row["neighbours"]["fit"], *row["carriers"]["rows"]]
+            for one in [row, *near]:
+                if named:
+                    own = frame[frame["id"] == one["label"]]
+                else:
+                    own = frame.loc[[int(one["label"].removeprefix("table row "))]]
+                assert len(own) == 1
+                price = float(one["actual"].replace("\N{MINUS SIGN}", "-"))
+                assert price == pytest.approx(own["price"].iloc[0], rel=1e-3)
+        fitted = data["sections"]["fitted"]
+        about = " ".join(fitted["source"])
+        assert fitted["target"] == "price"
+        assert "rows of gaps.csv" in about
+        assert str(tmp_path) not in page
+        assert "3 rows were left out: they have no 'price'" in about
+        assert "drawn at random with the seed 0; the fit has not used them" in about
+        assert "Weights are in the column 'w'" in about
+        assert "'const', 'empty'" in about
+        assert "column 'id'" in about if named else "counted from 0" in about
+        assert fitted["unseen"]
+        assert "price" in page
+        assert rows[0]["label"] in page
+        assert "Every row counts once in the charts of this section" in page
+        assert "is not known" not in page
+
+
+def test_ids_that_are_not_unique_still_name_a_row(run, folder, tmp_path):
+    frame = pd.read_csv(folder / "cls.csv")
+    frame["id"] = "same"
+    frame.loc[5, "id"] = None
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    data, _ = report_json(
+        run, tmp_path, tmp_path / "x.csv", "--target", "label", "--id", "id", *FEW
+    )
+    for row in data["sections"]["rows"]["rows"]:
+        number = int(row["label"].split("table row ")[1].rstrip(")"))
+        assert frame["label"][number] == row["actual"]
+
+
+def test_a_report_of_a_model_honours_ids_weights_and_limits(run, folder, tmp_path):
+    frame = pd.read_csv(folder / "reg.csv").assign(w=np.arange(160.0), other=np.arange(160) + 1000)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    common = [tmp_path / "x.csv", "--model", folder / "reg.kpp"]
+    weighed, page = report_json(run, tmp_path, *common, "--id", "other", "--weights", "w")
+    for row in weighed["sections"]["rows"]["rows"]:
+        assert row["label"] == str(1000 + row["row"])
+    model = load(folder / "reg.kpp")
+    error = frame["price"] - model.predict(frame[list(model[0].feature_names_in_)])
+    line = weighed["sections"]["quality"]["tables"][0]["lines"][0]
+    assert line["test"] == pytest.approx(np.sqrt(np.average(error**2, weights=frame["w"])))
+    # The id of the fit, where none is named; and limits of the target reach the bounds.
+    plain, _ = report_json(run, tmp_path, *common, "--y-range", "-500", "500")
+    assert [row["label"] for row in plain["sections"]["rows"]["rows"]] == [
+        f"row {row['row']:04d}" for row in plain["sections"]["rows"]["rows"]
+    ]
+    text = json.dumps(plain["sections"]["bounds"])
+    assert "the caller says that Y lies in [-500, 500]" in text
+    assert "held-out kl" in text
+    assert "--y-range LOW HIGH" in json.dumps(weighed["sections"]["bounds"])
+    assert "held-out kl" not in json.dumps(weighed["sections"]["bounds"])
+    # Whether the fit knew these rows, the command cannot tell, and the page says so.
+    assert page.count("Whether the fit has used some of") == 3
+
+
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+def test_rows_of_the_fit_give_no_guarantee_on_test_rows(run, tmp_path, regime):
+    """In the honest regime the linear layer saw two fifths of the file."""
+    fitting = ["--regime", regime, "--trees", 25, "--jobs", 1, "-q", "-o", tmp_path / "m.kpp"]
+    assert run("fit", "breast_cancer", *fitting).code == 0
+    data, _ = report_json(run, tmp_path, "breast_cancer", "--model", tmp_path / "m.kpp")
+    bounds = [b for s in data["sections"]["bounds"]["samples"] for b in s["bounds"]]
+    held_out = [b for b in bounds if b["name"] == "held-out kl"]
+    assert len(held_out) == 1
+    assert not held_out[0]["is_guarantee"]
+    assert "among them" in json.dumps(held_out)
+    # Rows that were kept for the test are a guarantee.
+    data, _ = report_json(run, tmp_path, "breast_cancer", *fitting[:6])
+    bounds = [b for s in data["sections"]["bounds"]["samples"] for b in s["bounds"]]
+    assert [b["is_guarantee"] for b in bounds if b["name"] == "held-out kl"] == [True]
 
 
 def test_info(run, folder):

@@ -8,6 +8,8 @@ from sklearn.datasets import load_iris
 from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 
+from kpp import risk_bounds
+from kpp._pipelines import has_learned
 from kpp.io import describe, load
 
 FEW = ["--trees", "10", "--jobs", "1"]
@@ -223,3 +225,52 @@ def test_a_failed_fit_leaves_the_old_model(run, tmp_path, folder):
     assert out.read_bytes() == b"old"
     assert run("fit", folder / "reg.csv", "--target", "price", "-o", folder / "reg.csv").code == 2
     assert pd.read_csv(folder / "reg.csv").shape == (160, 10)
+
+
+def _table(tmp_path, kind):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.normal(size=90), "b": random.normal(size=90)})
+    frame["y"] = frame["a"] + random.normal(size=90)
+    if kind.startswith("classes"):
+        frame["y"] = np.where(frame["y"] > 0, "up", "down")
+    if kind.endswith("texts"):
+        frame["c"] = random.choice(["red", "blue"], 90)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    return frame
+
+
+@pytest.mark.parametrize("regime", ["honest", "cross-fit", "shared"])
+@pytest.mark.parametrize("kind", ["classes", "classes texts", "numbers", "numbers texts"])
+def test_what_is_said_of_bounds_is_so(run, tmp_path, regime, kind):
+    """The claim speaks of guarantees exactly where the library has one on the training rows."""
+    frame = _table(tmp_path, kind)
+    out = tmp_path / "m.kpp"
+    common = ["--target", "y", "--regime", regime, "--test-size", 0, "-o", out, *FEW]
+    said = " ".join(run("fit", tmp_path / "x.csv", *common, "-q").out.split())
+    model = load(out)
+    X = model[0].transform(frame[list(model[0].feature_names_in_)])
+    limits = None if kind.startswith("classes") else (-100.0, 100.0)
+    bounds = risk_bounds(model[-1], X, frame["y"].to_numpy(), sample="fit", y_range=limits)
+    risks = [b for b in bounds if b.quantity != "Rademacher complexity"]
+    sure = any(b.is_guarantee for b in risks) and not has_learned(model[0])
+    assert ("hold with probability 0.95" in said) == sure
+    assert ("diagnostics here, not guarantees" in said) == (not sure)
+    if sure:
+        assert ("y_range holds limits" in said) == (limits is not None)
+    if "texts" in kind:
+        assert "were prepared on all of them" in said
+
+
+def test_out_of_fold_is_said_with_its_trees_and_rows(run, tmp_path):
+    _table(tmp_path, "numbers")
+    common = ["--target", "y", "--test-size", 0, "-o", tmp_path / "m.kpp", *FEW, "-q"]
+    said = {
+        regime: " ".join(run("fit", tmp_path / "x.csv", *common, "--regime", regime).out.split())
+        for regime in ("shared", "honest", "cross-fit")
+    }
+    assert "slight" not in " ".join(said.values())
+    # 90 rows in 5 folds: 72 to fit on, 18 left; of the honest half 36 and 9. 10 trees: 2 each.
+    assert "by 2 of the 10 trees, fitted on 72 rows" in said["shared"]
+    assert "fitted on 36 rows, on 10 trees that were grown on other rows" in said["honest"]
+    assert "2 of the 10 trees, with coefficients fitted on 18 rows" in said["cross-fit"]
+    assert "not their average, which the model is" in said["cross-fit"]

@@ -32,7 +32,8 @@ def test_the_lines_of_the_page(place, monkeypatch, capsys):
         assert command == "kpp"
         if arguments[0] == "report":
             arguments += ["--max-rows", "2"]
-        if arguments[0] in ("fit", "report") and "--trees" not in arguments:
+        fits = arguments[0] == "fit" or (arguments[0] == "report" and "--model" not in arguments)
+        if fits and "--trees" not in arguments:
             arguments += ["--trees", "10"]
         assert run_command(arguments) == 0, (line, capsys.readouterr().err)
     written = {path.name for path in place.iterdir()}

@@ -34,7 +34,14 @@ def test_task(values, task):
     found = read_target(pd.DataFrame({"y": values}), "y", "auto", "x.csv")
     assert found.task == task
     assert "'y'" in found.reason
-    assert "--task" in found.reason
+    # What would be refused is not offered: texts are no numbers.
+    other = "classification" if task == "regression" else "regression"
+    try:
+        read_target(pd.DataFrame({"y": values}), "y", other, "x.csv")
+    except UserError:
+        assert "--task" not in found.reason
+    else:
+        assert f"--task {other} overrides" in found.reason
 
 
 def test_labels_keep_their_type():
@@ -71,3 +78,33 @@ def test_labels_of_another_file():
         labels_like(pd.Series([1, 3]), np.array([0, 1]), "y")
     with pytest.raises(UserError, match="classes are 0, 1"):
         labels_like(pd.Series(["yes", "no"]), np.array([0, 1]), "y")
+
+
+TRUTHS = np.array([False, True])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [True, False, True],
+        [1, 0, 1],
+        [1.0, 0.0, 1.0],
+        ["true", "false", "TRUE"],
+        ["True", " False", "1"],
+        pd.array([True, False, True], dtype="boolean"),
+        pd.Categorical(["true", "false", "true"]),
+    ],
+)
+def test_true_and_false_however_they_are_written(given):
+    found = labels_like(pd.Series(given), TRUTHS, "y")
+    assert found.dtype == bool
+    assert found.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("given", "unknown"),
+    [(["yes", "no"], "'no', 'yes'"), ([1, 2], "'2'"), ([0.5, 2.0], "'0.5', '2.0'"), (["t"], "'t'")],
+)
+def test_labels_that_are_neither_true_nor_false_are_refused(given, unknown):
+    with pytest.raises(UserError, match=f"holds {unknown}, which the model has not seen.* True"):
+        labels_like(pd.Series(given), TRUTHS, "y")

@@ -262,7 +262,14 @@ def test_other_byte_orders_are_written_little(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ['{"a": [1, 2.5, "x\\"]}[{", null, true]}', "[]", '"\\u0041\\ud800"', "-0.0", "[[[[1]]]]"],
+    [
+        '{"a": [1, 2.5, "x\\"]}[{", null, true]}',
+        "[]",
+        '"\\u0041\\ud800"',
+        "-0.0",
+        "[[[[1]]]]",
+        f"[{2**64 - 1},{-(2**63)}]",
+    ],
 )
 def test_json_is_read_as_python_reads_it(text):
     assert load_json(text.encode(), 100) == json.loads(text)
@@ -278,7 +285,9 @@ def test_json_is_read_as_python_reads_it(text):
         ("[NaN]", "has no NaN"),
         ("[-Infinity]", "has no -Infinity"),
         ("[1e400]", "1e400 is beyond double precision"),
-        ("[" + "9" * 5000 + "]", "Not valid JSON"),
+        ("[" + "9" * 5000 + "]", "beyond 64 bits"),
+        (f"[{2**64}]", "beyond 64 bits"),
+        (f"[{-(2**63) - 1}]", "beyond 64 bits"),
         ("[1] 2", "Not valid JSON"),
         ("[é]", "Not valid JSON"),
         ("[" + "1," * 1000 + "1]", "1002 values; at most 1000"),

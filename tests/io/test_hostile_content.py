@@ -365,6 +365,29 @@ HOSTILE = {
     "a path as time zone": foreign(
         "skrub.ToDatetime", "state", "output_time_zone_", "dateutil//etc/passwd", make=dated
     ),
+    "a path in a dtype": foreign(
+        "skrub.ToDatetime",
+        "state",
+        "output_dtype_",
+        "datetime64[ns, dateutil//etc/passwd]",
+        make=dated,
+    ),
+    "the name of a dtype": foreign(
+        "skrub.ToDatetime", "state", "output_dtype_", "float32", make=dated
+    ),
+    "a type as a format": foreign(
+        "skrub.ToDatetime", "state", "format_", {"$": "type", "name": "str"}, make=dated
+    ),
+    "a long format": foreign("skrub.ToDatetime", "parameters", "format", "%Y" * 99, make=dated),
+    "a path behind UTC": foreign(
+        "skrub.ToDatetime", "state", "output_time_zone_", "UTC+02:00/../x", make=dated
+    ),
+    "times of floats": field(
+        L, "classes_", {"$": "times", "dtype": "datetime64[us]", "as": [1, 2]}
+    ),
+    "times of another type": field(
+        L, "classes_", {"$": "times", "dtype": "float64", "as": {"$": "array", "part": 1}}
+    ),
     "a part of a date": foreign(
         "skrub.DatetimeEncoder", "state", "extracted_features_", ["__class__"], make=dated
     ),
@@ -448,7 +471,7 @@ def test_texts_that_would_take_much_room(originals, files, tmp_path):
     texts = {"$": "texts", "shape": [20_001], "items": ["a" * 20_000, *[""] * 20_000]}
     content.put(L, "parameters", "scoring", texts)
     files.forge(tmp_path / "m.kpp", content.document, content.arrays)
-    with pytest.raises(FileFormatError, match="texts takes more than"):
+    with pytest.raises(FileFormatError, match="texts take far more room"):
         load(tmp_path / "m.kpp")
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
-from sklearn.ensemble import AdaBoostRegressor, ExtraTreesRegressor
+from sklearn.ensemble import AdaBoostRegressor, ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
@@ -112,6 +112,40 @@ def test_frames_of_polars(again, differ):
     X = polars.from_pandas(X[["size", "colour", "note", "when", "switch"]])
     model = make_pipeline(TableVectorizer(), KPPRegressor("boosted", n_estimators=3, alpha=0.3))
     loaded = again(model.fit(X, y))
+    assert differ(model.predict(X), loaded.predict(X)) == []
+
+
+def test_days_of_polars(again, differ):
+    polars = pytest.importorskip("polars")
+    X, y = table()
+    X = polars.from_pandas(X[["size", "when"]]).with_columns(polars.col("when").cast(polars.Date))
+    model = make_pipeline(TableVectorizer(), KPPRegressor("boosted", n_estimators=3, alpha=0.3))
+    loaded = again(model.fit(X, y))
+    assert differ(model.predict(X), loaded.predict(X)) == []
+    assert differ(model[0].transform(X), loaded[0].transform(X)) == []
+
+
+@pytest.mark.parametrize("offset", ["+02:00", "-09:30"])
+def test_dates_of_a_fixed_offset(offset, again, differ):
+    _, y = table()
+    X = pd.DataFrame({"at": [f"2021-01-{1 + k % 28:02d}T10:00:00{offset}" for k in range(N_ROWS)]})
+    model = make_pipeline(TableVectorizer(), KPPRegressor("boosted", n_estimators=3, alpha=0.3))
+    loaded = again(model.fit(X, y))
+    assert differ(model.predict(X), loaded.predict(X)) == []
+    parsed = pd.DataFrame({"at": pd.to_datetime(X["at"])})
+    loaded = again(model.fit(parsed, y))
+    assert differ(model[0].transform(parsed), loaded[0].transform(parsed)) == []
+
+
+@pytest.mark.parametrize("unit", ["us", "ns"])
+def test_categories_that_are_dates(unit, again, differ):
+    X, y = table()
+    days = pd.to_datetime(["2020-01-01", "2021-06-01", "2022-01-01"]).as_unit(unit)
+    X = pd.DataFrame({"size": X["size"], "day": pd.Categorical(days[np.arange(N_ROWS) % 3])})
+    forest = HistGradientBoostingRegressor(max_iter=3, categorical_features="from_dtype")
+    model = KPPRegressor(forest, alpha=0.1, random_state=0).fit(X, y)
+    loaded = again(model)
+    assert differ(model.forest_.categories, loaded.forest_.categories) == []
     assert differ(model.predict(X), loaded.predict(X)) == []
 
 

@@ -111,6 +111,10 @@ def made(kind):
     if kind == "hostile":
         X, y = hostile_frame()
         model = KPPClassifier("boosted", n_estimators=10, alpha=1e-2, random_state=0)
+    elif kind == "large":
+        X, y = _diabetes()
+        y = 1e4 * y
+        model = KPPRegressor(alpha=0.1, **SMALL)
     elif kind == "table":
         from skrub import TableVectorizer
 

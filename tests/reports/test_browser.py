@@ -79,6 +79,38 @@ def test_every_chart_is_drawn(visit, kind):
         assert len(find_all(driver, f"#{name} svg.chart .line, #{name} svg.chart .row")) > 1
 
 
+OVERLAPS = """
+const found = [];
+for (const chart of document.querySelectorAll("svg.chart")) {
+  const all = chart.getBoundingClientRect();
+  const names = [...chart.querySelectorAll("text.name")].map(t => t.getBoundingClientRect());
+  const ticks = [...chart.querySelectorAll("text.tick")];
+  const boxes = ticks.map(t => t.getBoundingClientRect());
+  const meet = (a, b) => a.left < b.right && b.left < a.right
+    && a.top < b.bottom && b.top < a.bottom;
+  boxes.forEach((box, i) => {
+    const cut = box.left < all.left || box.right > all.right + 0.5;
+    const hit = names.some(n => meet(n, box)) || boxes.some((o, j) => j < i && meet(o, box));
+    if (cut || hit) found.push([chart.getAttribute("aria-label"), ticks[i].textContent]);
+  });
+}
+return [found, document.querySelectorAll("svg.chart text.tick").length];
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("kind", ["large", "binary"])
+def test_no_number_beside_an_axis_is_cut_off_or_covered(visit, kind, width):
+    """Targets in millions: in the charts of the page, and in those that its script draws."""
+    driver = visit(kind, width)
+    for button in find_all(driver, "#variable-table button")[:3]:
+        button.click()
+        assert len(find_all(driver, "#effect svg.chart text.tick")) > 4
+        found, n_ticks = driver.execute_script(OVERLAPS)
+        assert n_ticks > 30
+        assert found == []
+
+
 def test_the_row_explorer_by_mouse(visit):
     driver = visit("binary")
     options = find_all(driver, "#row-list [role=option]")

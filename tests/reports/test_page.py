@@ -15,6 +15,7 @@ from reports.subjects import HOSTILE, KINDS, MAX_ROWS, data_of, made
 
 from kpp import KPPClassifier
 from kpp.reports import page, report, report_data
+from kpp.reports.numbers import tick_texts
 from kpp.reports.page import render, write
 from kpp.reports.svg import Chart, Scale, round_steps
 
@@ -235,6 +236,32 @@ def test_ticks_are_round_and_inside():
     assert Scale(1e-3, 1e2, 0, 100, log=True).ticks(6) == pytest.approx(
         [1e-3, 1e-2, 0.1, 1, 10, 100]
     )
+
+
+@pytest.mark.parametrize("high", [1.0, 2e5, 2.2e6, -9e8, 3e12])
+def test_numbers_beside_an_axis_have_room(high):
+    """From its right end, the longest number must end before the name of the axis begins."""
+    ends = (min(high, 0.0), max(high, 0.0))
+    chart = Chart(ends, ends, "x", "y", "a chart")
+    drawn = re.findall(
+        r'<text class="tick" x="([\d.]+)" y="([\d.]+)" text-anchor="(end|middle)">(.*?)</text>',
+        str(chart.draw()),
+    )
+    beside = [(float(x), text) for x, _, anchor, text in drawn if anchor == "end"]
+    below = sorted((float(x), text) for x, _, anchor, text in drawn if anchor == "middle")
+    assert len(beside) > 1
+    # 6.95 is the width of a digit of 12.5 pixels in the common sans serif fonts, 3.5 of a comma.
+    assert all(x - sum(3.5 if c in ",." else 6.95 for c in text) >= 20 for x, text in beside)
+    ends = [(x - 3.4 * len(text), x + 3.4 * len(text)) for x, text in below]
+    assert all(one[1] <= two[0] for one, two in pairwise(ends))
+    assert ends[-1][1] <= 420
+
+
+def test_numbers_beside_an_axis_are_those_that_they_mark():
+    for low, high in [(0.1, 0.11), (1000.2, 1001.4), (0, 3e7), (-0.002, 0.001)]:
+        ticks = round_steps(low, high)
+        read = [float(t.replace(",", "").replace("\N{MINUS SIGN}", "-")) for t in tick_texts(ticks)]
+        assert read == pytest.approx(ticks, abs=0.01 * (ticks[1] - ticks[0]))
 
 
 def test_charts_put_values_where_they_belong():

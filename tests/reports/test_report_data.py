@@ -9,6 +9,8 @@ from scipy.stats import binomtest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import PCA
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import (
     balanced_accuracy_score,
     brier_score_loss,
@@ -28,7 +30,9 @@ from kpp._pipelines import prepared, unwrap
 from kpp.bounds import Assumption, Bound
 from kpp.reports import report_data
 from kpp.reports.intervals import wilson
-from kpp.reports.sections.bounds import sentence
+from kpp.reports.numbers import number
+from kpp.reports.page import render
+from kpp.reports.sections.bounds import level_words, sentence
 from kpp.reports.sections.picture import components
 from kpp.reports.sections.variables import effect
 
@@ -177,12 +181,28 @@ def test_many_classes_are_put_together():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(14), 12)
     X = y[:, None] + rng.normal(size=(len(y), 2))
-    model = KPPClassifier(n_estimators=5, alpha=1e-3, random_state=0).fit(X, y)
-    found = report_data(model, X, y, max_rows=1, times=False)["sections"]
+    model = KPPClassifier(n_estimators=5, alpha=1e-1, random_state=0).fit(X[::2], y[::2])
+    X, y = X[1::2], y[1::2]
+    data = report_data(model, X, y, max_rows=1, times=False)
+    found = data["sections"]
+    page = render(data)
+    assert page.count('diagonal">') == 9
+    assert "these 10 together" in page
+    assert "all together" not in page
     counts = np.array(found["quality"]["confusion"]["counts"])
     assert found["quality"]["confusion"]["classes"][-1] == "(others)"
     assert counts.sum() == len(y)
     assert counts.shape == (10, 10)
+    # The last cell holds errors between the others too; these are told apart.
+    actual = confusion_matrix(y, model.predict(X))
+    kept = [int(name) for name in found["quality"]["confusion"]["classes"][:-1]]
+    rest = np.setdiff1d(np.arange(14), kept)
+    others = found["quality"]["confusion"]["others"]
+    assert others["n_classes"] == 5
+    assert others["right"] == actual[rest, rest].sum()
+    assert others["right"] + others["wrong"] == actual[np.ix_(rest, rest)].sum() == counts[-1, -1]
+    assert others["wrong"] > 0
+    assert found["variables"]["n_outputs"] == 14
     assert len(found["variables"]["outputs"]) == 10
     assert len(found["picture"]["groups"]) == 10
 
@@ -452,6 +472,96 @@ def test_the_sentence_of_any_bound(holds, level, quantity):
         assert ("on trust: independent rows" in text) == (holds is None and not bound.is_trivial)
     else:
         assert "not a bound on the risk" in text
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "regression", "honest", "cross-fit"])
+def test_the_level_of_a_bound_is_what_the_sentence_says(kind):
+    """Against NumPy: a constant class, equal probabilities, the variance, the largest square."""
+    model, _, y, (_, train_y) = made(kind)
+    seen = set()
+    for sample in section(kind, "bounds")["samples"]:
+        own = y if sample["sample"] == "test" else train_y
+        for bound in sample["bounds"]:
+            if bound["trivial_level"] is None or bound["n_rows"] != len(own):
+                continue
+            folds = bound["name"].endswith("mean over folds")
+            words = level_words(_bound_of(bound, {"folds": 3} if folds else {}))
+            level = bound["trivial_level"]
+            if "one class for all" in words:
+                expected = 1 - np.unique(own, return_counts=True)[1].max() / len(own)
+            elif "same probability for every class" in words:
+                expected = np.log(len(np.unique(train_y)))
+            elif "predicting 0 has a squared loss of at most" in words:
+                expected = np.square(own).max()
+            else:
+                assert "the best constant" in words
+                parts = [own[rows] for rows, _ in model.folds_] if folds else [own]
+                assert ("of a fold" in words) == folds
+                expected = np.mean([np.var(part) for part in parts])
+            assert level == pytest.approx(expected)
+            assert number(expected) in words
+            assert words in bound["sentence"] or not bound["is_trivial"]
+            assert "redicting a constant" not in bound["sentence"]
+            seen.add(bound["quantity"])
+    assert seen
+
+
+def _bound_of(data, details):
+    level = data["trivial_level"]
+    return Bound(data["name"], data["quantity"], 0, 0, 0, level, "", "", 1, details=details)
+
+
+def test_what_only_the_caller_knows_is_his_to_say():
+    """A given forest: that its trees have not seen the labels is not the page's to vouch for."""
+    X, y = load_breast_cancer(return_X_y=True)
+    other = ExtraTreesClassifier(20, random_state=1).fit(X[:200], y[:200])
+    model = KPPClassifier(FrozenEstimator(other), regime="fixed", cv=3).fit(X[200:400], y[200:400])
+    train = (X[200:400], y[200:400])
+    found = report_data(model, X[400:], y[400:], train=train, max_rows=1, times=False)["sections"]
+    assert "as the caller says" in found["quality"]["out_of_fold_note"]
+    assert "trees and coefficients that have not seen" not in found["quality"]["out_of_fold_note"]
+    assert "The caller says that these trees have not seen" in found["alpha"]["text"]
+
+
+def test_a_cross_fit_model_is_described_as_an_average():
+    model = made("cross-fit")[0]
+    text = section("cross-fit", "fitted")["sentences"][0]
+    assert "jointly" not in text
+    sizes = [len(rows) for rows, _ in model.folds_]
+    assert "the average of 3 predictors, one for each fold" in text
+    assert f"one fold of {min(sizes)} to {max(sizes)} of the {sum(sizes)} rows" in text
+    assert "fitted jointly over all" in section("regression", "fitted")["sentences"][0]
+
+
+def test_target_source_and_doubt_are_on_the_page():
+    model, X, y, _ = made("binary")
+    hostile = "<script>alert(1)</script>"
+    data = report_data(
+        model, X, y, target=hostile, source=["From a file.", hostile], unseen=False, max_rows=1
+    )
+    page = render(data)
+    assert "<script>alert" not in page
+    assert data["sections"]["fitted"]["target"] == hostile
+    assert "From a file." in page
+    assert page.count("Whether the fit has used some of") == 3
+    one = report_data(model, X, y, source="From a file.", max_rows=1)
+    assert one["sections"]["fitted"]["source"] == ["From a file."]
+    assert "Whether the fit has used" not in render(one)
+
+
+def test_the_page_says_which_figures_are_weighted():
+    model, X, y, _ = made("binary")
+    weight = np.linspace(0.5, 1.5, len(y))
+    page = render(report_data(model, X, y, sample_weight=weight, max_rows=1))
+    assert "Rows count by their weights in the scores, the calibration and the ROC curve" in page
+    assert "Every row counts once in the confusion matrix" in page
+    assert "by their weights" not in render(data_of("binary"))
+
+
+def test_the_certified_error_is_called_a_bound():
+    page = render(data_of("regression"))
+    assert "An upper bound on the root mean squared error when every test row moves" in page
+    assert "that is possible" not in page
 
 
 def test_guarantees_come_first():

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import bdtrc, softmax
 from sklearn.base import is_classifier
 
 from kpp._checks import check_choice
@@ -29,6 +29,12 @@ SAMPLES = ("fit", "train", "test")
 EPS = float(np.finfo(float).eps)
 # Rows of the same leaves in so many trees are taken as the same row.
 MANY_TREES = 20
+# How often an independent row reaches the leaves of some row of the fit in all of so many trees, at
+# most. Where 95% of the rows of the fit are alone in their leaves, few rows are the same by
+# chance, as categories are; trees that have seen the rows of the fit set them apart from each
+# other better than from new ones, which adds a few percent for two columns and nothing for five.
+# Along one column a new row has one of two neighbours in every tree, and often the same.
+CHANCE, CHANCE_OF_ONE_COLUMN = 0.1, 0.6
 Range = tuple[float, float]
 
 
@@ -175,11 +181,15 @@ def seen_rows(model: Any, at_rows: MapBlock) -> str | None:
             )
     alone = sum(n for n in counts.values() if n == 1) / len(keys)
     if len(own) >= MANY_TREES and alone >= 0.95 and found.shape[1] >= 10:
-        share = np.mean([c.tobytes() in counts for c in np.ascontiguousarray(found.T)])
-        if share >= 0.5:
+        n_rows = found.shape[1]
+        n_same = sum(c.tobytes() in counts for c in np.ascontiguousarray(found.T))
+        chance = CHANCE_OF_ONE_COLUMN if model.n_features_in_ == 1 else CHANCE
+        # P(Binomial(n_rows, chance) >= n_same): that so many independent rows coincide.
+        if bdtrc(n_same - 1, n_rows, chance) < 1e-4:
             return (
-                f"{share:.0%} of these rows reach the same leaf as a row of the fit in every tree, "
-                "which few rows of the fit do among each other: rows of the fit are among them"
+                f"{n_same / n_rows:.0%} of these rows reach the same leaf as a row of the fit in "
+                "every tree, which few rows of the fit do among each other: rows of the fit are "
+                "among them"
             )
     return None
 

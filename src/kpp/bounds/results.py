@@ -65,8 +65,10 @@ class Bound:
     confidence : float
         The price of delta.
     trivial_level : float
-        What a constant predictor achieves; a bound at or above it says nothing. NaN where there
-        is no such level.
+        A bound at or above it says nothing. For a 0/1 error and a clipped squared loss it is what
+        the best constant has on the sample; for a logistic loss log K, that of equal
+        probabilities of K classes; for a squared loss without clipping :math:`M^2`, which
+        predicting 0 does not exceed where :math:`|Y| \le M`. NaN where there is no such level.
     regime : str
         Regime of the model.
     sample : str
@@ -111,7 +113,7 @@ class Bound:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether the bound is no better than what a constant predictor achieves."""
+        """Whether the bound is at or above the trivial level, and says nothing."""
         return bool(self.total >= self.trivial_level)
 
     @property

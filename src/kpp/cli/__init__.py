@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-
-from kpp.cli.builtin import BUILT_IN
+from typing import Any
 
 __all__ = ["BUILT_IN", "main"]
 
@@ -38,6 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"kpp {__version__}")
         return 0
     try:
+        # What takes time to import is imported here, where an interruption is answered.
+        return _run(given)
+    except KeyboardInterrupt:
+        print("kpp: interrupted.", file=sys.stderr)
+        return 130
+
+
+def _run(given: list[str]) -> int:
+    try:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError as error:
@@ -45,6 +53,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from kpp.cli.running import run
 
     return run(given)
+
+
+def __getattr__(name: str) -> Any:
+    """BUILT_IN, which imports scikit-learn's data sets, when it is asked for."""
+    if name == "BUILT_IN":
+        from kpp.cli.builtin import BUILT_IN
+
+        return BUILT_IN
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _without_typer(given: list[str], missing: str) -> int:

@@ -206,6 +206,7 @@ def diagnose(
 
 @app.command()
 def report(
+    context: typer.Context,
     data: o.Data,
     target: o.Target = None,
     model: Annotated[
@@ -223,7 +224,15 @@ def report(
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title.", show_default=False)] = None,
-    max_rows: Annotated[int, typer.Option(min=1, help="Most rows to explore.")] = 100,
+    max_rows: Annotated[int, typer.Option(min=1, help="Most rows to explore.")] = 60,
+    y_range: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="LOW HIGH",
+            help="Regression: limits of the target known before any data, for the bounds.",
+            show_default=False,
+        ),
+    ] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     task: o.TaskOption = o.Task.auto,
     forest: o.Forest = o.ForestName.extra_trees,
@@ -243,6 +252,8 @@ def report(
     from kpp.cli.fitting import FitOptions
     from kpp.cli.report import run_report
 
+    if model is not None:
+        o.refuse_fit_options(context)
     asked = FitOptions(
         target=target,
         task=task.value,
@@ -266,6 +277,7 @@ def report(
         json_path=json,
         title=title,
         max_rows=max_rows,
+        y_range=y_range,
         open_it=open_it,
         terminal=Terminal(quiet=quiet),
     )

@@ -12,6 +12,7 @@ import numpy as np
 
 from kpp._optional import optional
 from kpp._pipelines import prepared, unwrap
+from kpp._typing import AnyArray
 from kpp.cli.errors import UserError, check_columns, listed, near
 from kpp.cli.target import kind_of
 
@@ -186,6 +187,38 @@ def take_id(frame: Any, name: str | None, where: str) -> Any:
         return pd.Series(np.arange(len(frame)), name="row")
     check_columns([name], list(frame.columns), "--id", where)
     return frame[name].reset_index(drop=True)
+
+
+def row_names(frame: Any, name: str | None, numbers: Sequence[int] | AnyArray) -> list[str]:
+    """What the rows of a table are called in a report, each by another name.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        The rows.
+    name : str or None
+        Column that names them.
+    numbers : array of shape (n_rows,)
+        Their places in the table, counted from 0.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from kpp.cli.columns import row_names
+    >>> row_names(pd.DataFrame({"id": ["a", "b", "a"]}), "id", [4, 5, 7])
+    ['a (table row 4)', 'b', 'a (table row 7)']
+    >>> row_names(pd.DataFrame({"x": [1]}), None, [4])
+    ['table row 4']
+    """
+    places = [f"table row {n}" for n in numbers]
+    if name is None:
+        return places
+    known = frame[name].notna().to_numpy()
+    alone = ~frame[name].duplicated(keep=False).to_numpy() & known
+    return [
+        str(text) if one else f"{text} ({place})" if there else place
+        for text, one, there, place in zip(frame[name], alone, known, places, strict=True)
+    ]
 
 
 def take_row(n_rows: int, row: int, where: str) -> int:

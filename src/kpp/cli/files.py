@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kpp._atomic import write_file
 from kpp._pipelines import unwrap
 from kpp.cli.console import Terminal, clean, plain_data
 from kpp.cli.errors import UserError
@@ -123,16 +122,7 @@ def write_text(text: str, path: Path) -> None:
 
 def replace(path: Path, write: Any) -> None:
     """Write beside the file, then put it in its place: an interruption leaves the old one."""
-    handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-    os.close(handle)
-    temporary = Path(name)
     try:
-        write(temporary)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # as a file that was opened in the usual way
-        temporary.replace(path)
+        write_file(path, write, devices=True)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        temporary.unlink(missing_ok=True)

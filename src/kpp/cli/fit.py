@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import is_classifier
+
+from kpp._pipelines import has_learned, unwrap
+from kpp.bounds._sample import rows_assumption
 from kpp.cli.console import Terminal, number
 from kpp.cli.files import save_model
 from kpp.cli.fitting import FitOptions, Fitted, fit_table
 from kpp.cli.reading import TableFile, check_output
 from kpp.cli.scores import WORDS, Scores
+from kpp.reports.out_of_fold import out_of_fold_note
 
 # What the file says beside the model; the rest is in the model.
 KEPT = ("target", "task", "task_reason", "rows_without_target", "id", "scores")
@@ -22,14 +27,6 @@ REGIME_WORDS = {
     "shared": "the forest has seen the labels of the linear layer (PB-04)",
     "honest": "the forest was grown on other rows than the linear layer was fitted on (PB-02)",
     "cross-fit": "each fold is fitted on trees that have not seen it (PB-03)",
-}
-CLAIMS = {
-    "shared": (
-        "Bounds on the training rows are diagnostics here, not guarantees: for those use --regime "
-        "honest."
-    ),
-    "honest": "kpp.risk_bounds gives bounds that hold with probability 0.95 over the rows.",
-    "cross-fit": "kpp.risk_bounds gives bounds of the average over the folds.",
 }
 
 
@@ -134,11 +131,43 @@ def _claims(fitted: Fitted) -> list[str]:
     if fitted.scores["out_of_fold"] is None:
         found.append("No out-of-fold score: alpha was given, so nothing was held out.")
     else:
-        found.append(
-            "Out-of-fold predictions come from trees that have not seen the row; the choice of "
-            "alpha makes their score slightly optimistic, fewer rows and trees slightly "
-            "pessimistic."
-            if fitted.model.regime_ == "shared"
-            else "Out-of-fold predictions come from a linear layer that has not seen the row."
+        found.append(out_of_fold_note(fitted.model))
+    return [*found, bounds_claim(fitted.pipeline)]
+
+
+def bounds_claim(pipeline: Any) -> str:
+    """What bounds on the training rows of a fit are worth: its regime alone does not decide it."""
+    preparation, model = unwrap(pipeline)
+    needs_limits = "" if is_classifier(model) else ", and limits of the target known before"
+    if has_learned(preparation):
+        return (
+            "Bounds on the training rows are diagnostics here, not guarantees: texts, dates or "
+            "categories were prepared on all of them, in every regime. A bound on test rows can be "
+            f"a guarantee (kpp report{_limits(model)})."
         )
-    return [*found, CLAIMS[fitted.model.regime_]]
+    if model.regime_ == "shared":
+        return (
+            "Bounds on the training rows are diagnostics here, not guarantees: those need "
+            f"--regime honest{needs_limits}."
+        )
+    if rows_assumption(model, "fit").holds is False:
+        return (
+            "Bounds on the training rows are diagnostics here, not guarantees: the folds were made "
+            "by class, so that their rows are not independent draws. Use --regime honest, or in "
+            "Python cv=KFold(5, shuffle=True)."
+        )
+    whose = "the predictor of each fold" if model.regime_ == "cross-fit" else "the model"
+    condition = (
+        "the rows are independent draws"
+        if is_classifier(model)
+        else "the rows are independent draws and y_range holds limits of the target that were "
+        "known before any data"
+    )
+    return (
+        f"kpp.risk_bounds on the training rows gives bounds on {whose} that hold with probability "
+        f"0.95 over the rows, if {condition}; each lists its conditions."
+    )
+
+
+def _limits(model: Any) -> str:
+    return "" if is_classifier(model) else " with --y-range"

@@ -17,10 +17,10 @@ from kpp import KPPClassifier, KPPRegressor
 from kpp._optional import optional
 from kpp._typing import AnyArray, FloatArray
 from kpp.cli.builtin import TARGET
-from kpp.cli.columns import Columns, choose_columns, prepare
+from kpp.cli.columns import Columns, choose_columns, prepare, row_names
 from kpp.cli.console import Terminal
 from kpp.cli.errors import UserError, check_columns, near
-from kpp.cli.labelled import labelled_rows
+from kpp.cli.labelled import LabelledRows, labelled_rows
 from kpp.cli.reading import TableFile
 from kpp.cli.scores import Scores, baseline_scores, scores_of_model, scores_out_of_fold
 from kpp.cli.target import Target, read_target
@@ -74,7 +74,11 @@ class FitOptions:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted table, with what was found on the way."""
+    """A fitted table, with what was found on the way.
+
+    The frames of `train` and `X_test` name their rows by the id, or by the place in the file.
+    `about_test` says in sentences where the test rows come from.
+    """
 
     pipeline: Any
     target: Target
@@ -84,6 +88,7 @@ class Fitted:
     X_test: Any
     y_test: AnyArray | None
     test_weight: AnyArray | None
+    about_test: Sequence[str]
     seconds: float
     scores: dict[str, Scores | None] = field(default_factory=dict)
 
@@ -130,30 +135,33 @@ def fit_table(table: TableFile, options: FitOptions, terminal: Terminal) -> Fitt
         terminal.warn(f"{target.n_missing} row(s) without '{target.name}' are left out.")
         frame = frame[target.kept]
     frame = frame.reset_index(drop=True)
+    numbers = np.flatnonzero(target.kept)
     train, test = _split(target, options)
     _check_variety(target.values[train], target.name)
     reserved = _reserved(frame, options, target.name, table.name)
     columns = choose_columns(frame, target.name, options.drop, reserved, table.name)
     for remark in columns.remarks():
         terminal.note(remark)
-    X, weight = frame[columns.used], _weights(frame, options.weights)
+    X, weight = frame[columns.used], weights_of(frame, options.weights)
     pipeline = build(target.task, options, verbose=int(terminal.shows_progress))
     start = time.perf_counter()
     X_train, y_train = X.iloc[train].reset_index(drop=True), target.values[train]
     _fit(pipeline, X_train, y_train, _take(weight, train), terminal)
     seconds = time.perf_counter() - start
-    X_test, y_test, w_test = _test_rows(
-        pipeline, X, target, test, _take(weight, test), options, terminal
+    names = np.array(row_names(frame, options.id, numbers), dtype=object)
+    X_test, y_test, w_test, about = _test_rows(
+        pipeline, X.set_axis(names), target, test, _take(weight, test), options, terminal
     )
     return Fitted(
         pipeline,
         target,
         columns,
         options,
-        (X_train, y_train),
+        (X_train.set_axis(names[train]), y_train),
         X_test,
         y_test,
         w_test,
+        about,
         seconds,
         _all_scores(pipeline, y_train, X_test, y_test, w_test),
     )
@@ -206,7 +214,8 @@ def _reserved(frame: Any, options: FitOptions, target: str, where: str) -> list[
     return taken
 
 
-def _weights(frame: Any, name: str | None) -> FloatArray | None:
+def weights_of(frame: Any, name: str | None) -> FloatArray | None:
+    """The column of weights, as numbers; None where none is named."""
     if name is None:
         return None
     try:
@@ -257,10 +266,14 @@ def _test_rows(
     weight: Any,
     options: FitOptions,
     terminal: Terminal,
-) -> tuple[Any, AnyArray | None, Any]:
+) -> tuple[Any, AnyArray | None, Any, list[str]]:
     if options.test is None:
         if not len(test):
-            return None, None, None
+            return None, None, None, []
+        about = [
+            f"The test rows are {len(test)} of its rows, drawn at random with the seed "
+            f"{options.seed}; the fit has not used them."
+        ]
         y_test = target.values[test]
         if target.task == "classification":
             known = np.isin(y_test, pipeline.classes_)
@@ -269,15 +282,34 @@ def _test_rows(
                     f"{int((~known).sum())} test rows are of classes that no row of the fit has; "
                     "they are not scored."
                 )
+                about.append(
+                    f"{int((~known).sum())} test rows of classes that no row of the fit has were "
+                    "left out: with them the scores would be worse."
+                )
                 test, y_test, weight = test[known], y_test[known], _take(weight, known)
-        return X.iloc[test], y_test, weight
+        return X.iloc[test], y_test, weight, about
     other = TableFile(str(options.test))
     rows = labelled_rows(pipeline, other, terminal, target=target.name)
-    weight = None
-    if options.weights is not None:
-        check_columns([options.weights], list(rows.frame.columns), "--weights", other.name)
-        weight = _weights(rows.frame, options.weights)
-    return rows.X, rows.y, weight
+    about = [
+        f"The test rows are the {len(rows.y)} rows of {other.short}; that the fit has not used "
+        "them is taken on trust."
+    ]
+    if rows.n_missing:
+        about.append(f"{rows.n_missing} of its rows were left out: they have no '{target.name}'.")
+    own_id = options.id if options.id in rows.frame.columns else None
+    X_test, weight = named_and_weighted(rows, own_id, options.weights, other.name)
+    return X_test, rows.y, weight, about
+
+
+def named_and_weighted(
+    rows: LabelledRows, id_column: str | None, weights: str | None, where: str
+) -> tuple[Any, Any]:
+    """The columns of the model with the names of the rows, and their weights or None."""
+    for option, name in (("--id", id_column), ("--weights", weights)):
+        if name is not None:
+            check_columns([name], list(rows.frame.columns), option, where)
+    names = row_names(rows.frame, id_column, rows.numbers)
+    return rows.X.set_axis(names), weights_of(rows.frame, weights)
 
 
 def _all_scores(

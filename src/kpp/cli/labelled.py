@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kpp._pipelines import unwrap
 from kpp._typing import AnyArray
 from kpp.cli.columns import columns_of, model_columns, text_columns
@@ -29,12 +31,18 @@ class LabelledRows:
         Column of y.
     frame : pandas.DataFrame
         The same rows, all columns.
+    numbers : int array of shape (n_rows,)
+        Their places in the file, counted from 0.
+    n_missing : int
+        Number of rows that were left out, since they have no target.
     """
 
     X: Any
     y: AnyArray
     target: str
     frame: Any
+    numbers: AnyArray
+    n_missing: int
 
 
 def labelled_rows(
@@ -82,7 +90,8 @@ def labelled_rows(
     y = found.values
     if classes is not None:
         y = labels_like(frame[target].infer_objects(), classes, target)
-    return LabelledRows(columns_of(model, frame, table.name)[0], y, target, frame)
+    X = columns_of(model, frame, table.name)[0]
+    return LabelledRows(X, y, target, frame, np.flatnonzero(found.kept), found.n_missing)
 
 
 def find_target(

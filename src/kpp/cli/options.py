@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from kpp.cli.errors import UserError
+
 
 class Task(StrEnum):
     """Tasks."""
@@ -174,3 +176,29 @@ Row = Annotated[
     typer.Option(help="One row, counted from 0; all rows without.", show_default=False),
 ]
 Top = Annotated[int, typer.Option(help="Lines to show for a row.")]
+
+# What a model that is already fitted has no use for.
+OF_A_FIT = {
+    "task": "--task",
+    "forest": "--forest",
+    "trees": "--trees",
+    "regime": "--regime",
+    "alpha": "--alpha",
+    "test_size": "--test-size",
+    "test": "--test",
+    "drop": "--drop",
+    "jobs": "--jobs",
+}
+
+
+def refuse_fit_options(context: typer.Context) -> None:
+    """Refuse options of a fit beside a model, also where they are given as they are by default."""
+    given = [
+        option
+        for name, option in OF_A_FIT.items()
+        if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise UserError(
+            f"{', '.join(given)}: for a fit, and --model is fitted already. Leave out one of them."
+        )

@@ -48,12 +48,15 @@ class TableFile:
         For messages.
     stem : str
         For names of files that are made of it.
+    short : str
+        The name without its folders, which are nobody's business who reads a report.
     """
 
     def __init__(self, given: str) -> None:
         self.is_built_in = given in BUILT_IN
         self.name = given
         self.path = None if self.is_built_in or given == "-" else Path(given)
+        self.short = Path(given).name if self.path is not None else given
         self.stem = "table" if given == "-" else Path(given).name.split(".")[0] or "table"
         if self.path is None:
             return
@@ -283,6 +286,11 @@ def check_output(path: Path | None, *inputs: TableFile | Path | None) -> None:
     """Refuse to write over a file that is read, or into a folder that is not there."""
     if path is None:
         return
+    if str(path).startswith("-"):
+        raise UserError(
+            f"The name of a file was expected, and '{path}' looks like an option. If it is a name, "
+            f"write ./{path}."
+        )
     for one in inputs:
         other = one.path if isinstance(one, TableFile) else one
         if other is not None and path.exists() and other.exists() and path.samefile(other):

@@ -9,12 +9,15 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import is_classifier
+
 from kpp._optional import optional
+from kpp._pipelines import unwrap
 from kpp.cli.columns import prepare
 from kpp.cli.console import Terminal, plain_data
-from kpp.cli.errors import UserError
+from kpp.cli.errors import UserError, listed
 from kpp.cli.files import load_model, write_text
-from kpp.cli.fitting import FitOptions, fit_table
+from kpp.cli.fitting import FitOptions, fit_table, named_and_weighted
 from kpp.cli.labelled import labelled_rows
 from kpp.cli.reading import TableFile, check_output
 
@@ -28,6 +31,7 @@ def run_report(
     json_path: str | None,
     title: str | None,
     max_rows: int,
+    y_range: tuple[float, float] | None,
     open_it: bool,
     terminal: Terminal,
 ) -> int:
@@ -40,9 +44,16 @@ def run_report(
         check_output(one, source, model, options.test)
     if data_path is not None and data_path == path:
         raise UserError(f"--out and --json are the same file, {path}.")
+    if y_range is not None and not y_range[0] < y_range[1]:
+        raise UserError(
+            f"--y-range takes the lowest and the highest possible target; got {y_range[0]:g} and "
+            f"{y_range[1]:g}."
+        )
     if path.exists():
         terminal.note(f"{path} is there already, and will be replaced.")
     fitted, X, y, extra = _subject(source, options, model, terminal)
+    if y_range is not None and is_classifier(unwrap(fitted)[1]):
+        raise UserError("--y-range is for regression; here the target is a class.")
     for remark in prepare(fitted, X)[1]:
         terminal.warn(remark)
     page, data = _make(
@@ -53,6 +64,7 @@ def run_report(
         want_data=json_path is not None,
         title=source.stem if title is None else title,
         max_rows=max_rows,
+        y_range=y_range,
         random_state=options.seed,
         verbose=int(terminal.shows_progress),
         **extra,
@@ -82,14 +94,55 @@ def _subject(
         terminal.note(
             "The report takes these rows as new ones; on rows of the fit its scores mean little."
         )
-        return file.model, rows.X, rows.y, {}
+        known = file.summary.metadata.get("id")
+        known = known if known in rows.frame.columns else None
+        id_column = known if options.id is None else options.id
+        X, weight = named_and_weighted(rows, id_column, options.weights, source.name)
+        about = [
+            f"The rows are the {len(rows.y)} of {source.short}, given to the model {model.name}."
+        ]
+        about += _left_out(rows.n_missing, rows.target)
+        about += _names_and_weights(id_column, options.weights)
+        extra = {
+            "sample_weight": weight,
+            "target": rows.target,
+            "source": about,
+            "unseen": False,
+        }
+        return file.model, X, rows.y, extra
     fitted = fit_table(source, options, terminal)
     if fitted.X_test is None:
         raise UserError("A report needs test rows: use a --test-size above 0, or --test.")
     n_train, n_test = len(fitted.train[1]), len(fitted.X_test)
     terminal.note(f"Fitted on {n_train} rows; the report is on {n_test} test rows.")
-    extra = {"train": fitted.train, "sample_weight": fitted.test_weight}
-    return fitted.pipeline, fitted.X_test.reset_index(drop=True), fitted.y_test, extra
+    target = fitted.target
+    about = [f"The model was fitted on {n_train} rows of {source.short}."]
+    about += _left_out(target.n_missing, target.name)
+    about += fitted.about_test
+    about += _names_and_weights(options.id, options.weights)
+    unused = [*options.drop, *fitted.columns.constant, *fitted.columns.empty]
+    if unused:
+        about.append(f"Columns of the table that were not used: {listed(unused)}.")
+    extra = {
+        "train": fitted.train,
+        "sample_weight": fitted.test_weight,
+        "target": target.name,
+        "source": about,
+    }
+    return fitted.pipeline, fitted.X_test, fitted.y_test, extra
+
+
+def _left_out(n_missing: int, target: str) -> list[str]:
+    return [f"{n_missing} rows were left out: they have no '{target}'."] if n_missing else []
+
+
+def _names_and_weights(id_column: str | None, weights: str | None) -> list[str]:
+    found = [
+        "A table row is counted from 0, without the header, as kpp explain --row counts."
+        if id_column is None
+        else f"Rows are named by the column '{id_column}'."
+    ]
+    return found if weights is None else [*found, f"Weights are in the column '{weights}'."]
 
 
 def _make(

@@ -13,6 +13,7 @@ from kpp.cli.errors import UserError, check_columns
 MOST_CLASSES = 20
 ROWS_PER_CLASS = 3
 TASKS = ("auto", "regression", "classification")
+TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Target:
     task : {"regression", "classification"}
         The task.
     reason : str
-        Why, with how to override it.
+        Why, with how to override it where that is possible.
     values : array of shape (n_kept,)
         Numbers, or labels: integers, bools or texts.
     kept : bool array of shape (n_rows,)
@@ -81,7 +82,9 @@ def read_target(frame: Any, name: str, task: str, where: str) -> Target:
     found, rule = find_task(known, name, had_missing=not kept.all())
     if task == "auto":
         other = "classification" if found == "regression" else "regression"
-        reason = f"{rule}; --task {other} overrides this"
+        # Texts cannot be numbers: that would be refused.
+        offered = kind_of(known) in "biuf"
+        reason = f"{rule}; --task {other} overrides this" if offered else rule
         task = found
     else:
         reason = "as asked for by --task"
@@ -161,6 +164,8 @@ def labels_like(values: Any, classes: AnyArray, name: str) -> AnyArray:
     """Labels of another file, as a model's classes are; refuse those that it does not know."""
     if classes.dtype.kind == "U":
         found = values.astype(str).to_numpy(dtype=str)
+    elif classes.dtype.kind == "b":
+        return _truths(values, classes, name)
     else:
         try:
             found = target_values(values, "classification", name).astype(classes.dtype)
@@ -169,13 +174,30 @@ def labels_like(values: Any, classes: AnyArray, name: str) -> AnyArray:
                 f"The target '{name}' holds '{values.iloc[0]}', and the model's classes are "
                 f"{_shown(classes)}."
             ) from error
-    unknown = np.unique(found[~np.isin(found, classes)])
+    _refuse(np.unique(found[~np.isin(found, classes)]), classes, name)
+    return found
+
+
+def _truths(values: Any, classes: AnyArray, name: str) -> AnyArray:
+    """True and false, however they are written: as such, as 1 and 0, or as texts.
+
+    NumPy would make true of anything that is not empty or 0, "no" among them.
+    """
+    written = values.astype(str).str.strip().str.lower()
+    found = written.map(TRUTHS)
+    unknown = found.isna().to_numpy()
+    _refuse(np.unique(values[unknown].astype(str).to_numpy(dtype=str)), classes, name)
+    truths = found.to_numpy(dtype=bool)
+    _refuse(np.unique(truths[~np.isin(truths, classes)]), classes, name)
+    return truths
+
+
+def _refuse(unknown: AnyArray, classes: AnyArray, name: str) -> None:
     if len(unknown):
         raise UserError(
             f"The target '{name}' holds {_shown(unknown)}, which the model has not seen; its "
             f"classes are {_shown(classes)}."
         )
-    return found
 
 
 def _shown(labels: AnyArray) -> str:

@@ -25,6 +25,7 @@ import stat
 import struct
 import zlib
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -120,7 +121,7 @@ def pack(version: int, document: bytes, arrays: list[AnyArray], compression: int
     total = sum(map(len, raw))
     for k in sorted(range(len(raw)), key=lambda k: -len(raw[k])):
         stored = sum(len(a) if u else len(b) for a, b, u in zip(small, raw, use, strict=True))
-        if total <= max(FREE_BYTES, MAX_RATIO * stored):
+        if total <= most_bytes(stored):
             break
         use[k] = False
     chunks = [a if u else b for a, b, u in zip(small, raw, use, strict=True)]
@@ -142,6 +143,11 @@ def seal(version: int, header: bytes) -> bytes:
     """Put the prefix and its checksum before a header."""
     prefix = PREFIX.pack(MAGIC, version, len(header))
     return prefix + hashlib.sha256(prefix + header).digest() + header
+
+
+def most_bytes(size: int) -> int:
+    """Most bytes that the content of a file of this many bytes may take when it is read."""
+    return max(FREE_BYTES, MAX_RATIO * size)
 
 
 def most_values(size: int) -> int:
@@ -170,7 +176,10 @@ class Container:
         self._most_values = most_values(self.size)
         self.entries = _read_entries(load_json(header, self._most_values))
         self._start = file.tell()
+        self._offsets = list(accumulate((e.stored for e in self.entries), initial=self._start))
         self._check_sizes(max_bytes)
+        # For what takes more room than its JSON: arrays of texts, all as long as the longest.
+        self.text_bytes = min(max_bytes, most_bytes(self.size))
 
     def _read_header(self) -> tuple[int, bytes]:
         prefix = self._file.read(PREFIX.size)
@@ -199,14 +208,13 @@ class Container:
         return version, header
 
     def _check_sizes(self, max_bytes: int) -> None:
-        stored = sum(entry.stored for entry in self.entries)
-        if self._start + stored != self.size:
+        if self._offsets[-1] != self.size:
             raise FileFormatError(
-                f"The header announces a file of {self._start + stored} bytes, and it has "
+                f"The header announces a file of {self._offsets[-1]} bytes, and it has "
                 f"{self.size}. {ADVICE}"
             )
         total = sum(entry.n_bytes for entry in self.entries)
-        if total > max(FREE_BYTES, MAX_RATIO * self.size):
+        if total > most_bytes(self.size):
             raise FileFormatError(
                 f"A file of {self.size} bytes announces {total} when it is read, more than "
                 f"{MAX_RATIO} times as many: no saved model does."
@@ -237,7 +245,7 @@ class Container:
 
     def _read(self, number: int) -> bytes:
         entry = self.entries[number]
-        self._file.seek(self._start + sum(e.stored for e in self.entries[:number]))
+        self._file.seek(self._offsets[number])
         data = self._file.read(entry.stored)
         if hashlib.sha256(data).digest() != entry.digest:
             raise FileFormatError(f"Part {number} does not match its checksum. {ADVICE}")

@@ -18,7 +18,7 @@ from typing import Any
 from kpp._optional import optional
 from kpp.io.errors import CannotSaveError, FileFormatError
 from kpp.io.fields import check_names
-from kpp.io.foreign_checks import CHECKS, RefusalError, check_any
+from kpp.io.foreign_checks import CHECKS, RefusalError, check_any, limit_jobs
 from kpp.io.values import Fields, Kind
 from kpp.io.writer import Writer
 
@@ -205,6 +205,7 @@ def _decode(entry: Foreign, fields: Fields) -> Any:
         raise
     except Exception as reason:  # a check that stumbles over wrong types has found something
         raise FileFormatError(f"{entry.name}: {reason}") from reason
+    limit_jobs(thing)
     return thing
 
 

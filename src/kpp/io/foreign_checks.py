@@ -7,6 +7,8 @@ without looking, such as the columns of a sparse matrix. And some would be calle
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -14,12 +16,21 @@ from typing import Any
 import numpy as np
 
 from kpp.io.fields import MOST_THREADS
-from kpp.io.values import TIME_ZONE
+from kpp.io.values import DTYPES, TIME_ZONE, TYPES
 
 TOKENS = r"(?u)\b\w\w+\b"
 DATE_PARTS = (
     *("year", "month", "day", "hour", "minute", "second", "microsecond", "nanosecond"),
     *("total_seconds", "weekday", "day_of_year"),
+)
+LONGEST_FORMAT = 100
+# Cells of a dtype of texts all take this many letters.
+LONGEST_CELL = 256
+# As numpy names numbers: "float", "f4", "<i8".
+NUMBER = re.compile(r"[<>=|]?[A-Za-z]{1,10}\d{0,3}")
+DATE_DTYPES = (
+    ("pandas", "DatetimeTZDtype"),
+    *(("polars", name) for name in ("Date", "Datetime")),
 )
 
 
@@ -34,6 +45,9 @@ def check_any(thing: Any) -> None:
     if n_jobs is not None:
         valid = isinstance(n_jobs, int | np.integer) and abs(int(n_jobs)) <= MOST_THREADS
         _require(valid, f"n_jobs must be None or at most {MOST_THREADS}.")
+    for name, value in own.items():
+        if name.endswith(("dtype", "dtype_")):
+            _require(_is_dtype(value), f"{name} is not a dtype of plain numbers or dates.")
     memory = own.get("memory")
     _require(memory is None, "a cache on disk (memory) is not saved: set_params(memory=None).")
     seed = own.get("random_state")
@@ -41,6 +55,32 @@ def check_any(thing: Any) -> None:
         seed is None or isinstance(seed, int | np.integer),
         "random_state must be an integer or None: the state of a generator is not data.",
     )
+
+
+def limit_jobs(thing: Any) -> None:
+    """Let no file choose how many processes start: at most as many as there are processors."""
+    own = vars(thing)
+    if own.get("n_jobs") is not None:
+        own["n_jobs"] = min(own["n_jobs"], os.cpu_count() or 1)
+
+
+def _is_dtype(value: Any) -> bool:
+    """Whether a dtype makes no library open a file, and no cell take much room."""
+    if isinstance(value, np.dtype):
+        return value.kind in "biufOmM" or (value.kind == "U" and value.itemsize <= 4 * LONGEST_CELL)
+    if isinstance(value, str):
+        if value in DTYPES:
+            return True
+        try:
+            return bool(NUMBER.fullmatch(value)) and np.dtype(value).kind in "biufO"
+        except TypeError:
+            return False
+    return value is None or any(value is t for t in TYPES.values()) or _is_date_dtype(value)
+
+
+def _is_date_dtype(value: Any) -> bool:
+    kind = type(value)
+    return (kind.__module__.partition(".")[0], kind.__name__) in DATE_DTYPES
 
 
 def _require(condition: Any, what: str) -> None:
@@ -148,11 +188,18 @@ def _check_dates(thing: Any) -> None:
     _require(all(part in DATE_PARTS for part in parts), "a part of a date that is not known.")
 
 
-def _check_zone(thing: Any) -> None:
+def _check_parsed(thing: Any) -> None:
+    dtype = getattr(thing, "output_dtype_", None)
+    valid = dtype is None or isinstance(dtype, np.dtype) or _is_date_dtype(dtype)
+    _require(valid, "output_dtype_ is not a dtype of dates.")  # pandas opens files for texts
+    for name in ("format", "format_"):
+        form = getattr(thing, name, None)
+        short: bool = form is None or (type(form) is str and len(form) <= LONGEST_FORMAT)
+        _require(short, f"{name} must be None or a text of at most {LONGEST_FORMAT} letters.")
     # pandas takes "dateutil/..." for the path of a file.
     zone = getattr(thing, "output_time_zone_", None)
-    valid = zone is None or (isinstance(zone, str) and TIME_ZONE.fullmatch(zone))
-    _require(valid, f"the time zone {zone!r} is not a plain name.")
+    plain = zone is None or (isinstance(zone, str) and TIME_ZONE.fullmatch(zone))
+    _require(plain, f"the time zone {zone!r} is not a plain name.")
 
 
 CHECKS: dict[str, Callable[[Any], None]] = {
@@ -164,5 +211,5 @@ CHECKS: dict[str, Callable[[Any], None]] = {
     "skrub.ApplyToCols": _check_columns,
     "skrub.ApplyToEachCol": _check_columns,
     "skrub.DatetimeEncoder": _check_dates,
-    "skrub.ToDatetime": _check_zone,
+    "skrub.ToDatetime": _check_parsed,
 }

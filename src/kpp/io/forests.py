@@ -18,11 +18,14 @@ from kpp.forest.layout import CATEGORICAL, LEAF, MAX_NODES, NUMERICAL
 from kpp.forest.statistics import NodeStatistics
 from kpp.geometry.maps import NORMALIZATIONS, PathMap
 from kpp.geometry.weights import PathWeights
+from kpp.io.errors import CannotSaveError
 from kpp.io.fields import check_names, floats, integers, is_number, labels, require, threads, whole
-from kpp.io.values import Fields, Kind
+from kpp.io.values import MOST_KEY_STEPS, Fields, Kind, key_steps
 from kpp.io.writer import Writer
 
 MOST_COLUMNS = 1 << 24
+LEAVES_AT_ONCE = 1 << 20
+TOO_MANY_CATEGORIES = "too many categories that are neither texts nor an array of numbers"
 FOREST_FIELDS = (
     *("tree_sizes", "split_kind", "feature", "threshold", "missing_left", "source_leaf"),
     *("category_words", "category_bits", "n_features", "dtype", "feature_names", "categories"),
@@ -40,6 +43,9 @@ def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
     splits, categorical = kind != LEAF, kind == CATEGORICAL
     words = np.diff(forest.category_offsets)[categorical] if categorical.any() else np.empty(0, int)
     statistics = forest.statistics
+    for known in forest.categories.values():
+        if known.dtype == object and key_steps(known.tolist()) > MOST_KEY_STEPS:
+            raise CannotSaveError(f"Cannot save {where}: {TOO_MANY_CATEGORIES}.")
     own = None
     if statistics is not None:
         own = {name: getattr(statistics, name) for name in STATISTICS_FIELDS}
@@ -172,6 +178,8 @@ def _categories(categories: Any, n_columns: int) -> dict[int, AnyArray]:
         if known.dtype == object:
             plain = all(isinstance(v, str | int | float | bool | None) for v in known.tolist())
             require(plain, "categories must be plain values")
+            few = key_steps(known.tolist()) <= MOST_KEY_STEPS
+            require(few, TOO_MANY_CATEGORIES)
     checked: dict[int, AnyArray] = categories
     return checked
 
@@ -259,9 +267,16 @@ def _leaf_ids(forest: Forest, numbers: Any) -> IntArray:
         "leaves must be by tree and row",
     )
     leaf_ids = np.empty(numbers.shape, dtype=np.int32)
-    for ids, own, leaves in zip(leaf_ids, numbers, _leaves_by_tree(forest), strict=True):
-        require(not own.size or own.max() < len(leaves), "a leaf that the tree does not have")
-        ids[:] = leaves[own]
+    leaves = np.flatnonzero(forest.is_leaf)
+    starts = np.searchsorted(leaves, forest.tree_offsets)
+    # Not tree by tree: a file can have millions of trees that are a leaf.
+    n_at_once = max(1, LEAVES_AT_ONCE // max(1, numbers.shape[1]))
+    for first in range(0, forest.n_trees if numbers.size else 0, n_at_once):
+        own = numbers[first : first + n_at_once]
+        start, end = starts[first : first + len(own)], starts[first + 1 : first + 1 + len(own)]
+        inside = (own < (end - start)[:, None]).all()
+        require(inside, "a leaf that the tree does not have")
+        leaf_ids[first : first + len(own)] = leaves[start[:, None] + own]
     leaf_ids.flags.writeable = False
     return leaf_ids
 

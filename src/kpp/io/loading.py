@@ -198,7 +198,7 @@ def _load_version_1(container: Container) -> tuple[Any, list[str]]:
     """The model, and the libraries of its preparation whose versions are others here."""
     document = _document(container)
     kinds = KnownKinds()
-    reader = Reader(container.array, len(container.entries), kinds)
+    reader = Reader(container.array, len(container.entries), kinds, container.text_bytes)
     model = reader.objects(document["objects"])
     if type(model) is not Pipeline:
         _check_type(model, (*ESTIMATORS, Forest, CollapsedForest))

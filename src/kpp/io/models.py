@@ -21,7 +21,7 @@ from kpp.geometry.maps import MapBlock, PathMap
 from kpp.io.errors import CannotSaveError
 from kpp.io.fields import check_names, floats, integers, is_number, labels, require, threads, whole
 from kpp.io.forests import MOST_COLUMNS
-from kpp.io.values import Fields, Kind
+from kpp.io.values import MOST_KEY_STEPS, Fields, Kind, key_steps
 from kpp.io.writer import Writer
 from kpp.models.building import named_blocks
 from kpp.models.classifier import KPPClassifier
@@ -284,11 +284,12 @@ def _sample(model: Any, fields: Fields, n_rows: int) -> None:
     if fields["folds"] is not None:
         require(isinstance(fields["folds"], list) and fields["folds"], "folds must be a list")
         model.folds_ = []
+        known = np.sort(model.fit_rows_)
         for pair in fields["folds"]:
             require(isinstance(pair, list) and len(pair) == 2, "a fold has two sets of rows")
             train, test = (_rows(part, "rows of a fold") for part in pair)
             for part in (train, test):
-                require(np.isin(part, model.fit_rows_).all(), "a fold of other rows")
+                require(_all_among(part, known), "a fold of other rows")
             model.folds_.append((train, test))
     model.sample_weight_ = fields["sample_weight_"]
     if model.sample_weight_ is not None:
@@ -303,7 +304,18 @@ def _sample(model: Any, fields: Fields, n_rows: int) -> None:
 
 
 def _all_differ(values: AnyArray) -> bool:
-    return len(set(values.tolist())) == len(values)
+    """Whether no value stands twice; by sorting, which no choice of values slows down."""
+    if values.dtype != object:
+        return len(np.unique(values)) == len(values)
+    own = values.tolist()
+    require(key_steps(own) <= MOST_KEY_STEPS, "too many values that are no texts")
+    return len(set(own)) == len(own)
+
+
+def _all_among(rows: AnyArray, known: AnyArray) -> bool:
+    """Whether all rows are among those of a sorted array, of at least one."""
+    at = np.minimum(np.searchsorted(known, rows), len(known) - 1)
+    return bool((known[at] == rows).all())
 
 
 def encode_collapsed(collapsed: CollapsedForest, writer: Writer, where: str) -> Fields:

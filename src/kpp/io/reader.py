@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from kpp._optional import optional
 from kpp._typing import AnyArray
+from kpp.io.container import MAX_DIMENSIONS, MAX_SIDE
 from kpp.io.errors import FileFormatError
-from kpp.io.values import NOT_FINITE, SCALARS, TAG, TIME_ZONE, TYPES, Fields, Kinds, is_dtype_name
+from kpp.io.values import (
+    MOST_KEY_STEPS,
+    NOT_FINITE,
+    SCALARS,
+    TAG,
+    TIME_DTYPE,
+    TIME_ZONE,
+    TYPES,
+    Fields,
+    Kinds,
+    is_dtype_name,
+    key_steps,
+)
 
-MAX_TEXT_BYTES = 1 << 28
 MOST_NESTED = 60
+# An object that is referred to twice is used, shown and compared twice. Written out in full, a
+# TableVectorizer is three times its table; without a limit, n objects make 2^n.
+MOST_REPEATED, FREE_REPEATED = 30, 20_000
 
 
 class Reader:
@@ -27,14 +43,23 @@ class Reader:
         Number of parts, the document among them.
     kinds : Kinds
         The known classes.
+    text_bytes : int
+        Most bytes that all arrays of texts may take together.
     """
 
-    def __init__(self, array: Callable[[int], AnyArray], n_parts: int, kinds: Kinds) -> None:
+    def __init__(
+        self, array: Callable[[int], AnyArray], n_parts: int, kinds: Kinds, text_bytes: int
+    ) -> None:
         self._array_of = array
         self._unread = set(range(1, n_parts))
         self._kinds = kinds
         self._objects: list[Any] = []
         self._unused: set[int] = set()
+        self._text_bytes = text_bytes
+        self._key_steps = MOST_KEY_STEPS
+        self._n_values = 0
+        self._repeated = 0  # values of the objects that the one at hand refers to
+        self._sizes: list[int] = []  # of the objects, written out in full
 
     def objects(self, table: Any) -> Any:
         """Rebuild the table of objects and return its last, the model."""
@@ -46,7 +71,11 @@ class Reader:
             if not isinstance(entry["fields"], dict):
                 raise FileFormatError(f"The fields of object {number} must have names.")
             kind = self._kinds.named(entry["kind"])
+            before, self._repeated = self._n_values, 0
             fields = {name: self.value(value) for name, value in entry["fields"].items()}
+            self._sizes.append(1 + self._n_values - before + self._repeated)
+            if self._sizes[-1] > max(FREE_REPEATED, MOST_REPEATED * self._n_values):
+                raise FileFormatError("Objects refer to one another far more often than in models.")
             self._objects.append(kind.decode(fields))
             self._unused.add(number)
         self._unused.discard(len(table) - 1)
@@ -56,6 +85,7 @@ class Reader:
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """Return the value that a JSON value stands for."""
+        self._n_values += 1
         if depth > MOST_NESTED:
             raise FileFormatError(f"Values are nested more than {MOST_NESTED} deep.")
         if isinstance(value, list):
@@ -82,13 +112,21 @@ class Reader:
         pairs = self._items(value, depth)
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
             raise FileFormatError("A dict must be a list of pairs.")
+        self._check_keys(key for key, _ in pairs)
         result = {_hashable(key): item for key, item in pairs}
         if len(result) < len(pairs):
             raise FileFormatError("A key stands twice in one dict.")
         return result
 
     def _set(self, value: Fields, depth: int) -> set[Any]:
-        return {_hashable(item) for item in self._items(value, depth)}
+        items = self._items(value, depth)
+        self._check_keys(items)
+        return {_hashable(item) for item in items}
+
+    def _check_keys(self, keys: Iterable[Any]) -> None:
+        self._key_steps -= key_steps(keys)
+        if self._key_steps < 0:
+            raise FileFormatError("Too many keys that are no texts.")
 
     def _slice(self, value: Fields, depth: int) -> slice:
         start, stop, step = (_of(item, int, type(None), str) for item in self._items(value, depth))
@@ -108,11 +146,21 @@ class Reader:
             array[k] = item
         return array.reshape(_shape(value["shape"]))
 
+    def _times(self, value: Fields, depth: int) -> AnyArray:
+        if not TIME_DTYPE.fullmatch(_of(value["dtype"], str)):
+            raise FileFormatError("Times must have a known unit.")
+        numbers = _of(self.value(value["as"], depth), np.ndarray)
+        if numbers.dtype != np.int64:
+            raise FileFormatError("Times are stored as int64.")
+        times: AnyArray = numbers.view(value["dtype"])
+        return times
+
     def _texts(self, value: Fields, depth: int) -> AnyArray:
         items = [_of(item, str) for item in self._items(value, depth)]
-        # All entries take the room of the longest.
-        if 4 * len(items) * max(map(len, items), default=0) > MAX_TEXT_BYTES:
-            raise FileFormatError(f"An array of texts takes more than {MAX_TEXT_BYTES} bytes.")
+        # All entries take the room of the longest; an array without any has room for one letter.
+        self._text_bytes -= 4 * len(items) * max(map(len, items), default=0)
+        if self._text_bytes < 0:
+            raise FileFormatError("Arrays of texts take far more room than the file.")
         return np.array(items, dtype=np.str_).reshape(_shape(value["shape"]))
 
     def _scalar(self, value: Fields, depth: int) -> Any:
@@ -127,6 +175,7 @@ class Reader:
         if not 0 <= number < len(self._objects):
             raise FileFormatError("A reference must point to an object that stands before.")
         self._unused.discard(number)
+        self._repeated += self._sizes[number]
         return self._objects[number]
 
     def _pandas_date(self, value: Fields, depth: int) -> Any:
@@ -137,6 +186,9 @@ class Reader:
         polars = optional("polars", "A model with dates of polars")
         zone = value["zone"]
         return polars.Datetime(_unit(value["unit"]), None if zone is None else _zone(zone))
+
+    def _polars_day(self, value: Fields, depth: int) -> Any:
+        return optional("polars", "A model with dates of polars").Date()
 
 
 def _of(value: Any, *types: type) -> Any:
@@ -168,7 +220,12 @@ def _zone(name: Any) -> str:
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    return tuple(_of(side, int) for side in _of(shape, list))
+    sides = tuple(_of(side, int) for side in _of(shape, list))
+    # An array without entries has a shape, too, and sums over it have its other sides.
+    small = len(sides) <= MAX_DIMENSIONS and all(0 <= side <= MAX_SIDE for side in sides)
+    if not small or math.prod(max(side, 1) for side in sides) > MAX_SIDE:
+        raise FileFormatError("Not a shape.")
+    return sides
 
 
 def _dtype(name: Any) -> np.dtype[Any]:
@@ -191,7 +248,9 @@ _TAGS: dict[str, tuple[set[str], Callable[[Reader, Fields, int], Any]]] = {
     "scalar": ({"type", "value"}, Reader._scalar),
     "dtype": ({"name"}, lambda self, v, depth: _dtype(v["name"])),
     "type": ({"name"}, lambda self, v, depth: TYPES[v["name"]]),
+    "times": ({"dtype", "as"}, Reader._times),
     "pandas date": ({"unit", "zone"}, Reader._pandas_date),
     "polars date": ({"unit", "zone"}, Reader._polars_date),
+    "polars day": (set(), Reader._polars_day),
     "ref": ({"to"}, Reader._ref),
 }

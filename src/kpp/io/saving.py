@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,11 +10,12 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from kpp._atomic import write_file
 from kpp._optional import optional
 from kpp.export.collapse import CollapsedForest
 from kpp.forest.arrays import Forest
-from kpp.io.container import MAX_DOCUMENT, MAX_HEADER, most_values, pack
-from kpp.io.errors import CannotSaveError
+from kpp.io.container import MAX_DOCUMENT, MAX_HEADER, most_bytes, most_values, pack
+from kpp.io.errors import CannotSaveError, FileFormatError
 from kpp.io.kinds import KnownKinds
 from kpp.io.strict_json import count_values, dump_json, load_json
 from kpp.io.writer import Writer
@@ -103,9 +101,19 @@ def save(model: Any, path: Any, *, compression: int = 6, metadata: Any = None) -
             f"header of {MAX_HEADER}. Prepare columns of many different texts with fewer n-grams, "
             "or outside of the saved model."
         )
-    target = Path(os.path.realpath(path))
-    _write(target, chunks)
+    if writer.text_bytes > most_bytes(sum(map(len, chunks))):
+        raise CannotSaveError(
+            f"Arrays of texts take {writer.text_bytes} bytes, because each entry takes the room of "
+            "the longest, and files hold no more than 100 times their own size. Shorten the "
+            "longest texts, or give them as an array of objects."
+        )
+    write_file(path, lambda beside: _write_chunks(beside, chunks))
     return Path(path)
+
+
+def _write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
+    with open(path, "wb") as file:
+        file.writelines(chunks)
 
 
 def library_versions(used: set[str]) -> dict[str, str]:
@@ -155,36 +163,10 @@ def _plain(metadata: Any) -> Any:
         text = dump_json(metadata)
     except (TypeError, ValueError) as error:
         raise CannotSaveError(f"metadata must be plain data, as JSON has it: {error}") from error
-    if load_json(text, len(text) + 1) != metadata:
+    try:
+        read = load_json(text, len(text) + 1)
+    except FileFormatError as error:
+        raise CannotSaveError(f"metadata must be plain data: {error}") from error
+    if read != metadata:
         raise CannotSaveError("metadata must be plain data: keys are texts, and lists are lists.")
     return metadata
-
-
-def _write(target: Path, chunks: Iterable[bytes]) -> None:
-    """Write a file beside the target, and let it take the target's place when it is whole."""
-    mode = None
-    if target.exists():
-        mode = target.stat().st_mode
-        if not stat.S_ISREG(mode):
-            raise OSError(f"{target} is not a regular file, and is not replaced by a model.")
-        if not os.access(target, os.W_OK):
-            raise PermissionError(f"{target} may not be written.")
-    beside = target.parent / f".kpp-{secrets.token_hex(8)}.tmp"
-    try:
-        with open(beside, "xb") as file:  # with the permissions of any new file
-            for chunk in chunks:
-                file.write(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(beside, stat.S_IMODE(mode))
-        os.replace(beside, target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    if os.name == "posix":  # the new name, too, is to survive a loss of power
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any
 
 import numpy as np
 
-from kpp._typing import AnyArray
 from kpp.io.errors import FileFormatError
 
 MAX_DEPTH = 100
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# Those of int64 and uint64. Longer ones would make what handles them slow, hash tables first of
+# all: multiples of 2^61 - 1 share one hash.
+LEAST_INTEGER, MOST_INTEGER = -(1 << 63), (1 << 64) - 1
+_CHUNK = 1 << 20
+_QUOTE = ord('"')
 _SEPARATES = np.zeros(256, dtype=bool)
 _SEPARATES[[ord(c) for c in ",:[{"]] = True
 _STEP = np.zeros(256, dtype=np.int8)
@@ -42,16 +44,33 @@ def count_values(data: bytes) -> int:
     >>> count_values(b'{"a": [1, "x, y", []]}')
     7
     """
-    return 1 + int(np.count_nonzero(_SEPARATES[_without_strings(data)]))
+    return _measure(data)[0]
 
 
-def _without_strings(data: bytes) -> AnyArray:
-    # What reads the JSON finds the same strings, up to its first error.
-    return np.frombuffer(_STRING.sub(b"", data), dtype=np.uint8)
+def _measure(data: bytes) -> tuple[int, int]:
+    """Number of values and depth, in time and memory that grow with the length alone.
+
+    What reads the JSON finds the same strings, up to its first error.
+    """
+    # Without escaped backslashes, and then without escaped quotes, every quote ends or begins
+    # a string.
+    plain = np.frombuffer(data.replace(b"\\\\", b"").replace(b'\\"', b""), dtype=np.uint8)
+    count, depth, deepest, inside = 1, 0, 0, False
+    for start in range(0, len(plain), _CHUNK):
+        chunk = plain[start : start + _CHUNK]
+        in_string = np.logical_xor.accumulate(chunk == _QUOTE) ^ inside
+        inside = bool(in_string[-1])
+        outside = chunk[~in_string]  # with the quotes that end a string
+        count += int(np.count_nonzero(_SEPARATES[outside]))
+        steps = _STEP[outside]
+        levels = depth + np.cumsum(steps[steps != 0], dtype=np.int64)
+        if levels.size:
+            depth, deepest = int(levels[-1]), max(deepest, int(levels.max()))
+    return count, deepest
 
 
 def load_json(data: bytes, most_values: int) -> Any:
-    """Read JSON of bounded depth; refuse repeated keys and numbers that are not finite.
+    """Read JSON of bounded depth; refuse repeated keys, and numbers that are infinite or long.
 
     Parameters
     ----------
@@ -78,17 +97,17 @@ def load_json(data: bytes, most_values: int) -> Any:
         ...
     kpp.io.errors.FileFormatError: The key 'a' stands twice in one object.
     """
-    if (count := count_values(data)) > most_values:
+    count, depth = _measure(data)
+    if count > most_values:
         raise FileFormatError(f"JSON of {count} values; at most {most_values} are read here.")
-    steps = _STEP[_without_strings(data)]
-    depth = np.cumsum(steps[steps != 0], dtype=np.int64)
-    if depth.size and depth.max() > MAX_DEPTH:
-        raise FileFormatError(f"JSON nested {depth.max()} deep; at most {MAX_DEPTH} is read.")
+    if depth > MAX_DEPTH:
+        raise FileFormatError(f"JSON nested {depth} deep; at most {MAX_DEPTH} is read.")
     try:
         return json.loads(
             data.decode("ascii"),
             object_pairs_hook=_unique_keys,
             parse_float=_finite,
+            parse_int=_integer,
             parse_constant=_no_constant,
         )
     except FileFormatError:
@@ -111,6 +130,24 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise FileFormatError(f"The number {text[:100]} is beyond double precision.")
     return number
+
+
+def _integer(text: str) -> int:
+    if len(text) > 20 or not is_integer(number := int(text)):  # 20: those of -2^63 and 2^64 - 1
+        raise FileFormatError(f"The integer {text[:30]} is beyond 64 bits.")
+    return number
+
+
+def is_integer(number: int) -> bool:
+    """Whether a file may hold this integer.
+
+    Examples
+    --------
+    >>> from kpp.io.strict_json import is_integer
+    >>> is_integer(-(2**63)), is_integer(2**64)
+    (True, False)
+    """
+    return LEAST_INTEGER <= number <= MOST_INTEGER
 
 
 def _no_constant(text: str) -> float:

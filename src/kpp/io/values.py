@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,7 +32,12 @@ DTYPES = ("bool", "object", "float16", *NUMBERS)
 TIME_DTYPE = re.compile(r"(datetime64|timedelta64)\[(s|ms|us|ns)\]")
 TEXT_DTYPE = re.compile(r"<U([1-9]\d{0,3})")
 # Not a path: pandas takes "dateutil/..." for one.
-TIME_ZONE = re.compile(r"(?!dateutil)[A-Za-z][A-Za-z0-9_+-]{0,30}(/[A-Za-z0-9_+-]{1,30}){0,3}")
+TIME_ZONE = re.compile(
+    r"(?!dateutil)[A-Za-z][A-Za-z0-9_+-]{0,30}(/[A-Za-z0-9_+-]{1,30}){0,3}|UTC[+-]\d\d:\d\d"
+)
+# Keys that are no texts have hashes that a file can choose, so that n of them take up to n^2 steps;
+# those of texts are salted. Real tables have such keys where columns are numbered.
+MOST_KEY_STEPS = 10**9
 
 Fields = dict[str, Any]
 
@@ -69,3 +74,15 @@ class Kinds(Protocol):
 def is_dtype_name(name: str) -> bool:
     """Whether a file may name this dtype."""
     return bool(name in DTYPES or TIME_DTYPE.fullmatch(name) or TEXT_DTYPE.fullmatch(name))
+
+
+def key_steps(keys: Iterable[Any]) -> int:
+    """Steps that a hash table of these keys takes at worst, when a file has chosen them.
+
+    Examples
+    --------
+    >>> from kpp.io.values import key_steps
+    >>> key_steps(["a", "b", 1, 2.0, (3, "c")])
+    9
+    """
+    return sum(not isinstance(key, str) for key in keys) ** 2

@@ -11,7 +11,18 @@ import numpy as np
 from kpp._typing import AnyArray
 from kpp.io.container import ARRAY_TYPES, MAX_DIMENSIONS
 from kpp.io.errors import CannotSaveError
-from kpp.io.values import SCALARS, TAG, TIME_ZONE, TYPES, Kinds, is_dtype_name
+from kpp.io.strict_json import is_integer
+from kpp.io.values import (
+    MOST_KEY_STEPS,
+    SCALARS,
+    TAG,
+    TIME_DTYPE,
+    TIME_ZONE,
+    TYPES,
+    Kinds,
+    is_dtype_name,
+    key_steps,
+)
 
 SCALAR_NAMES = {kind: name for name, kind in SCALARS.items()}
 TYPE_NAMES = {kind: name for name, kind in TYPES.items()}
@@ -31,11 +42,15 @@ class Writer:
         In the order of their numbers.
     objects : list of dict
         Kinds and fields; the last is the model.
+    text_bytes : int
+        What the arrays of texts take when they are read.
     """
 
     def __init__(self, kinds: Kinds) -> None:
         self.arrays: list[AnyArray] = []
         self.objects: list[dict[str, Any]] = []
+        self.text_bytes = 0
+        self._key_steps = 0
         self._kinds = kinds
         self._number: dict[int, int] = {}
         self._open: set[int] = set()
@@ -44,12 +59,18 @@ class Writer:
     def value(self, value: Any, where: str) -> Any:
         """Return a value as JSON; `where` names it in errors."""
         simple = type(value)
+        if simple is int and not is_integer(value):
+            raise CannotSaveError(f"Cannot save {where}: an integer beyond 64 bits.")
         if value is None or simple in (bool, int, str):
             return value
         if simple is float:
             return value if math.isfinite(value) else {TAG: "float", "is": _name_of(value)}
         if simple is list:
             return [self.value(item, f"{where}[{k}]") for k, item in enumerate(value)]
+        if simple in (set, dict):
+            self._key_steps += key_steps(value)
+            if self._key_steps > MOST_KEY_STEPS:
+                raise CannotSaveError(f"Cannot save {where}: too many keys that are no texts.")
         if simple in (tuple, set):
             items = [self.value(item, f"{where}[{k}]") for k, item in enumerate(value)]
             return {TAG: simple.__name__, "items": items}
@@ -77,6 +98,9 @@ class Writer:
         if name == "polars.Datetime":
             zone = value.time_zone if value.time_zone is None else _zone(value.time_zone, where)
             return {TAG: "polars date", "unit": value.time_unit, "zone": zone}
+        # In polars a class stands for its only instance.
+        if name == "polars.Date" or (name == "polars.DataTypeClass" and str(value) == "Date"):
+            return {TAG: "polars day"}
         if name in ("pandas.Index", "pandas.RangeIndex"):
             return self.value(value.tolist(), where)  # what takes an index takes a list
         if isinstance(value, UserList) and name.startswith("sklearn."):
@@ -99,15 +123,19 @@ class Writer:
         if array.dtype.newbyteorder("<").str in ARRAY_TYPES and array.ndim <= MAX_DIMENSIONS:
             return self._part(array)
         shape = list(array.shape)
-        if array.dtype == object:
+        if TIME_DTYPE.fullmatch(array.dtype.name) and array.ndim <= MAX_DIMENSIONS:
+            numbers = array.astype(array.dtype.newbyteorder("="), copy=False).view(np.int64)
+            return {TAG: "times", "dtype": array.dtype.name, "as": self._part(numbers)}
+        if array.dtype == object and array.ndim <= MAX_DIMENSIONS:
             items = [self.value(item, f"{where}[{k}]") for k, item in enumerate(array.ravel())]
             return {TAG: "objects", "shape": shape, "items": items}
-        if array.dtype.kind == "U":
+        if array.dtype.kind == "U" and array.ndim <= MAX_DIMENSIONS:
+            self.text_bytes += 4 * array.size * max(map(len, array.ravel().tolist()), default=0)
             return {TAG: "texts", "shape": shape, "items": array.ravel().tolist()}
         raise CannotSaveError(
             f"Cannot save {where}: an array of {array.dtype} with {array.ndim} dimensions. "
-            f"Numbers, booleans, text and objects of plain types, with at most {MAX_DIMENSIONS} "
-            "dimensions, can be saved."
+            "Numbers, booleans, text, times and objects of plain types, with at most "
+            f"{MAX_DIMENSIONS} dimensions, can be saved."
         )
 
     def _object(self, thing: Any, where: str) -> dict[str, Any]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 MINUS = "\N{MINUS SIGN}"
 MISSING = "–"
+# Widths of a digit and of a comma at the size of the style sheet's ticks.
+WIDE, NARROW = 7.5, 4.0
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -39,6 +43,38 @@ def number(value: Any, digits: int = 3) -> str:
         if "." in text:
             text = text.rstrip("0").rstrip(".")
     return f"{MINUS}{text}" if value < 0 else text
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """Write the numbers beside an axis, with so many digits that they are what they mark.
+
+    Examples
+    --------
+    >>> from kpp.reports.numbers import tick_texts
+    >>> tick_texts([0.0, 0.25, 0.5]), tick_texts([1000.25, 1000.5])
+    (['0', '0.25', '0.5'], ['1,000.25', '1,000.5'])
+    """
+    step = min((abs(b - a) for a, b in pairwise(ticks)), default=0.0)
+    texts: list[str] = []
+    for digits in range(3, 10):
+        texts = [number(tick, digits) for tick in ticks]
+        read = [float(text.replace(",", "").replace(MINUS, "-")) for text in texts]
+        if all(abs(a - b) <= 0.01 * step for a, b in zip(read, ticks, strict=True)):
+            return texts
+    # Ends that are not round, as those of a scale of one value.
+    return texts if step else [number(tick) for tick in ticks]
+
+
+def text_width(text: str) -> float:
+    """About how wide a number beside an axis is, in the units of a chart.
+
+    Examples
+    --------
+    >>> from kpp.reports.numbers import text_width
+    >>> text_width("2,200,000") > 2 * text_width("220")
+    True
+    """
+    return sum(NARROW if character in ",." else WIDE for character in text)
 
 
 def figure(value: Any, digits: int = 3) -> str:
@@ -84,6 +120,18 @@ def percent(value: Any, decimals: int = 1) -> str:
     if value in (0, 1):
         return f"{100 * value:.0f}%"
     return f"{100 * value:.{decimals}f}%".replace("-", MINUS)
+
+
+def span(low: int, high: int) -> str:
+    """Write the least and the largest of several numbers of things.
+
+    Examples
+    --------
+    >>> from kpp.reports.numbers import span
+    >>> span(64, 64), span(64, 1065)
+    ('64', '64 to 1,065')
+    """
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def count(value: int, noun: str, plural: str | None = None) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from kpp._atomic import write_file
 from kpp._optional import optional
 from kpp.reports.charts import bar, draw_all, fifths
 from kpp.reports.escaping import json_for_script, plain
@@ -98,7 +97,8 @@ def write(html: str, path: Path) -> Path:
     html : str
         The page.
     path : Path
-        Where to write. Its folder must exist.
+        Where to write. Its folder must exist. A link stays a link, an existing file keeps its
+        permissions, and a pipe or a device, such as /dev/stdout, is written into.
 
     Returns
     -------
@@ -110,18 +110,5 @@ def write(html: str, path: Path) -> Path:
         )
     if path.is_dir():
         raise IsADirectoryError(f"{str(path)!r} is a folder: give the name of a file in it.")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(html)
-            file.flush()
-            os.fsync(file.fileno())
-        # mkstemp makes files that only their owner reads; a report is a file like any other.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_file(path, lambda beside: beside.write_bytes(html.encode()), devices=True)
     return path

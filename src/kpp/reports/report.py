@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,9 @@ def report(
     sample_weight: Any = None,
     train: tuple[Any, Any] | None = None,
     y_range: tuple[float, float] | None = None,
+    target: str | None = None,
+    source: str | Sequence[str] = (),
+    unseen: bool = True,
     max_rows: int = MAX_ROWS,
     times: bool = True,
     random_state: int = 0,
@@ -70,7 +73,7 @@ def report(
     model : KPPRegressor, KPPClassifier, or Pipeline of a preparation and one of them
         Fitted. Attributions are summed to the columns that the preparation was given.
     X : array-like or data frame of shape (n_rows, n_columns)
-        Test rows, which fit has not used.
+        Test rows, which fit has not used. The index of a data frame names them on the page.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         Their targets.
     path : str or Path
@@ -78,12 +81,21 @@ def report(
     title : str, optional
         Title of the page.
     sample_weight : array-like of shape (n_rows,), optional
-        Weights of the test rows, in the scores and in the mean contributions.
+        Weights of the test rows, in the scores and in the mean contributions; the page says which
+        figures count every row once.
     train : tuple of X and y, optional
         What was given to fit. Adds out-of-fold figures in full, the bounds on the rows of the
         fit, and the targets of neighbours.
     y_range : tuple of float, optional
         For a regression: limits of the target that were known before any data, for the bounds.
+    target : str, optional
+        What y is called.
+    source : str or sequence of str, optional
+        Where the rows come from, in sentences: the file, how the test rows were drawn, which rows
+        were left out. Shown as they are.
+    unseen : bool, default=True
+        Whether the caller knows that fit has not used the test rows. Where not, the page says so
+        beside scores and bounds.
     max_rows : int, default=60
         Most rows to explore: a third of large error, a third of small certified radius, the
         others at random. Each takes a tenth of a second or more, most of it for its rules.
@@ -119,7 +131,6 @@ def report(
     ...     path.name, path.stat().st_size < 3e6
     ('iris.html', True)
     """
-    target = Path(path)
     data = report_data(
         model,
         X,
@@ -128,12 +139,15 @@ def report(
         sample_weight=sample_weight,
         train=train,
         y_range=y_range,
+        target=target,
+        source=source,
+        unseen=unseen,
         max_rows=max_rows,
         times=times,
         random_state=random_state,
         verbose=verbose,
     )
-    return write(render(data), target)
+    return write(render(data), Path(path))
 
 
 def report_data(
@@ -145,6 +159,9 @@ def report_data(
     sample_weight: Any = None,
     train: tuple[Any, Any] | None = None,
     y_range: tuple[float, float] | None = None,
+    target: str | None = None,
+    source: str | Sequence[str] = (),
+    unseen: bool = True,
     max_rows: int = MAX_ROWS,
     times: bool = True,
     random_state: int = 0,
@@ -154,7 +171,8 @@ def report_data(
 
     Parameters
     ----------
-    model, X, y, title, sample_weight, train, y_range, max_rows, times, random_state, verbose
+    model, X, y, title, sample_weight, train, y_range, target, source, unseen, max_rows, times, \
+random_state, verbose
         As in `report`.
 
     Returns
@@ -188,6 +206,9 @@ def report_data(
         max_rows=max_rows,
         random_state=random_state,
         y_range=y_range,
+        target_name=target,
+        source=source,
+        unseen=unseen,
     )
     makers: dict[str, Callable[[], dict[str, Any]]] = {
         "fitted": lambda: fitted.make(subject),

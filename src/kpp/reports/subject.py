@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ from kpp.reports.escaping import distinct, shown
 
 # More rows than this say nothing more about the average contribution of a variable.
 ATTRIBUTION_ROWS = 5000
+LONGEST = 600
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +34,13 @@ class Training:
         Prepared for the model.
     y : array of shape (n_training_rows,) or (n_training_rows, n_targets)
         Targets, as the model knows them.
+    names : index of shape (n_training_rows,) or None
+        How the user's frame calls these rows.
     """
 
     X: Any
     y: AnyArray
+    names: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +69,12 @@ class Subject:
         Most rows of the explorer.
     y_range : tuple of float, optional
         Limits of a regression's target that were known beforehand.
+    target_name : str or None
+        What y is called, to be shown.
+    source : list of str
+        Sentences on where the rows come from, to be shown.
+    unseen : bool
+        Whether the caller knows that fit has not used the test rows.
     """
 
     model: Any
@@ -76,6 +87,9 @@ class Subject:
     random_state: int = 0
     max_rows: int = 60
     y_range: tuple[float, float] | None = None
+    target_name: str | None = None
+    source: Sequence[str] = ()
+    unseen: bool = True
     _columns: dict[int, AnyArray] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -90,6 +104,9 @@ class Subject:
         max_rows: int,
         random_state: int,
         y_range: tuple[float, float] | None,
+        target_name: str | None = None,
+        source: str | Sequence[str] = (),
+        unseen: bool = True,
     ) -> Subject:
         """Check what the caller gives, once."""
         preparation, inner = unwrap(model)
@@ -108,7 +125,9 @@ class Subject:
                     f"{type(train).__name__}."
                 )
             training = Training(
-                prepared(preparation, train[0]), _check_y(inner, train[1], len(train[0]))
+                prepared(preparation, train[0]),
+                _check_y(inner, train[1], len(train[0])),
+                _names_of_rows(train[0]),
             )
         return cls(
             model=inner,
@@ -121,6 +140,9 @@ class Subject:
             random_state=int(random_state),
             max_rows=int(max_rows),
             y_range=y_range,
+            target_name=None if target_name is None else shown(target_name),
+            source=[shown(s, LONGEST) for s in ([source] if isinstance(source, str) else source)],
+            unseen=bool(unseen),
         )
 
     # The rows and their answers.
@@ -254,8 +276,20 @@ class Subject:
 
     def row_label(self, row: int) -> str:
         """How the user's frame calls a row; its number where there is nothing better."""
-        index = getattr(self.given, "index", None)
-        return shown(index[row]) if index is not None else str(row)
+        return self._label(_names_of_rows(self.given), row)
+
+    def training_label(self, row: int) -> str:
+        """How the user's frame calls a training row; its number where there is nothing better."""
+        return self._label(None if self.training is None else self.training.names, row)
+
+    @staticmethod
+    def _label(names: Any, row: int) -> str:
+        return str(row) if names is None else shown(names[row])
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether some test rows count more than others."""
+        return bool(np.any(self.weight != 1))
 
     # Contributions.
 
@@ -299,6 +333,12 @@ class Subject:
         if not weight.any():  # drawn rows of no weight count alike
             weight = np.ones(len(index))
         return np.average(np.abs(values), axis=0, weights=weight)
+
+
+def _names_of_rows(X: Any) -> Any:
+    """The index of a data frame; lists have a method of that name."""
+    index = getattr(X, "index", None)
+    return None if callable(index) else index
 
 
 def _check_y(model: Any, y: Any, n_rows: int) -> AnyArray:

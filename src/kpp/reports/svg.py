@@ -9,15 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from kpp._optional import optional
-from kpp.reports.numbers import number
+from kpp.reports.numbers import text_width, tick_texts
 
 WIDTH, HEIGHT = 420, 280
+# The left side grows with the numbers beside the axis: GAP from them, and room for its name.
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 14, 46
+GAP, NAME = 7, 24
 
 
 def markup(text: str) -> Any:
@@ -153,14 +156,30 @@ class Chart:
     label: str
     log_x: bool = False
     height: int = HEIGHT
-    axes: bool = True
-    left: int = LEFT
-    x_ticks: Sequence[float] | None = None
     marks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.at_x = Scale(*self.x, self.left, WIDTH - RIGHT, self.log_x)
         self.at_y = Scale(*self.y, self.height - BOTTOM, TOP)
+        widest = max(text_width(text) for text in tick_texts(self.at_y.ticks()))
+        self.left = max(LEFT, math.ceil(NAME + widest + GAP))
+        self.at_x = Scale(*self.x, self.left, WIDTH - RIGHT, self.log_x)
+
+    def _x_ticks(self) -> list[tuple[float, float, str]]:
+        """Places of ticks of x, of their texts, and these: fewer where they would touch."""
+        found: list[tuple[float, float, str]] = []
+        for most in (5, 4, 3, 2, 1):
+            ticks = self.at_x.ticks(most)
+            found = []
+            for tick, text in zip(ticks, tick_texts(ticks), strict=True):
+                place = self.at_x(tick)
+                # The last one may be longer than the room on its right.
+                found.append((place, min(place, WIDTH - text_width(text) / 2), text))
+            if all(
+                b - a >= (text_width(one) + text_width(two)) / 2 + GAP
+                for (_, a, one), (_, b, two) in pairwise(found)
+            ):
+                break
+        return found
 
     def line(self, xs: Any, ys: Any, kind: str, *, steps: bool = False) -> Chart:
         """Add a line through points; in steps, every value holds until the next place."""
@@ -235,22 +254,21 @@ class Chart:
             f'<svg class="chart" viewBox="0 0 {WIDTH} {self.height}" role="img" '
             f'aria-label="{escape(self.label)}">'
         ]
-        if self.axes:
-            for tick in self.at_y.ticks():
-                place = self.at_y(tick)
-                parts.append(f'<path class="grid" d="M{self.left} {place:.1f}H{right}"/>')
-                parts.append(
-                    f'<text class="tick" x="{self.left - 7}" y="{place + 4:.1f}" '
-                    f'text-anchor="end">{number(tick)}</text>'
-                )
-            for tick in self.x_ticks or self.at_x.ticks(5):
-                place = self.at_x(tick)
-                parts.append(f'<path class="grid" d="M{place:.1f} {bottom}V{bottom + 4}"/>')
-                parts.append(
-                    f'<text class="tick" x="{place:.1f}" y="{bottom + 18}" '
-                    f'text-anchor="middle">{number(tick)}</text>'
-                )
-            parts.append(f'<path class="axis" d="M{self.left} {bottom}H{right}"/>')
+        ticks = self.at_y.ticks()
+        for tick, text in zip(ticks, tick_texts(ticks), strict=True):
+            place = self.at_y(tick)
+            parts.append(f'<path class="grid" d="M{self.left} {place:.1f}H{right}"/>')
+            parts.append(
+                f'<text class="tick" x="{self.left - GAP}" y="{place + 4:.1f}" '
+                f'text-anchor="end">{text}</text>'
+            )
+        for place, middle, text in self._x_ticks():
+            parts.append(f'<path class="grid" d="M{place:.1f} {bottom}V{bottom + 4}"/>')
+            parts.append(
+                f'<text class="tick" x="{middle:.1f}" y="{bottom + 18}" '
+                f'text-anchor="middle">{text}</text>'
+            )
+        parts.append(f'<path class="axis" d="M{self.left} {bottom}H{right}"/>')
         middle = (self.left + right) / 2
         parts.append(
             f'<text class="name" x="{middle:.1f}" y="{self.height - 8}" text-anchor="middle">'

@@ -43,6 +43,8 @@ def make(subject: Subject) -> dict[str, Any]:
         text = "Every fold was predicted by trees and coefficients that have not seen it."
     elif way == "frozen" and model.regime_ == "shared":
         text += " These trees have seen all labels, so the scores flatter small alphas."
+    elif model.regime_ == "fixed":
+        text += " The caller says that these trees have not seen the labels of the fit."
     elif way == "frozen":
         text += " These trees have not seen the labels of the fit."
     return {

@@ -8,8 +8,6 @@ import sys
 from importlib import metadata
 from typing import Any
 
-import numpy as np
-
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
 
@@ -38,7 +36,9 @@ GLOSSARY = {
     "rule": "A cell of a tree as conditions, with what being in it adds to the prediction.",
     "score": "What the linear layer adds up: the prediction of a regression, the log-odds of a "
     "class.",
-    "trivial": "A bound that is no better than what a constant prediction achieves.",
+    "trivial": "A bound that is no better than what takes no model: the error of one class for all "
+    "rows, the variance, the logistic loss of equal probabilities, or the largest squared error of "
+    "predicting 0. Each bound says which.",
 }
 
 
@@ -69,7 +69,7 @@ def make(subject: Subject) -> dict[str, Any]:
             "columns of the table": int(subject.given.shape[1]),
             "columns of the model": int(subject.model.n_features_in_),
             "rows of the fit": len(subject.model.fit_rows_),
-            "test rows have weights": bool(not np.all(subject.weight == 1)),
+            "test rows have weights": subject.is_weighted,
         },
         "glossary": [{"word": word, "meaning": text} for word, text in GLOSSARY.items()],
     }

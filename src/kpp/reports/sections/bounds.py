@@ -31,13 +31,13 @@ def make(subject: Subject) -> dict[str, Any]:
         attempts.append(("fit", subject.training.X, subject.training.y))
     else:
         notes.append(
-            "Bounds on the rows of the fit need these rows: give train=(X, y), what was given to "
-            "fit, to the report."
+            "Bounds on the rows of the fit need these rows: in Python train=(X, y), what was given "
+            "to fit, gives them to the report; kpp report has them where it fits the model itself."
         )
     if not subject.is_classifier and subject.y_range is None:
         notes.append(
             "A guarantee for a squared error needs limits of the target that were known before "
-            "any data: give y_range=(low, high) to the report."
+            "any data: give y_range=(low, high) to the report, or --y-range LOW HIGH to kpp report."
         )
     for sample, X, y in attempts:
         try:
@@ -48,7 +48,12 @@ def make(subject: Subject) -> dict[str, Any]:
         learned = sample == "fit" and has_learned(subject.preparation)
         samples.append(_sample(sample, [_after(PREPARED, b) if learned else b for b in found]))
         notes.extend(note for note in found.notes if "give y_range" not in note)
-    return {"samples": samples, "notes": notes, "weighted": not np.all(subject.weight == 1)}
+    return {
+        "samples": samples,
+        "notes": notes,
+        "weighted": subject.is_weighted,
+        "unseen": subject.unseen,
+    }
 
 
 def _after(condition: Assumption, bound: Bound) -> Bound:
@@ -93,27 +98,43 @@ def sentence(bound: Bound) -> str:
             "bounds on the risk, not a bound on the risk itself."
         )
         return text if bound.is_guarantee else f"{text} Not guaranteed here: {_failing(bound)}."
-    level = number(bound.trivial_level)
-    says_nothing = f"predicting a constant already achieves {level}"
+    compared = level_words(bound)
     if bound.is_guarantee and not bound.is_trivial:
         trusted = [a.name for a in bound.assumptions if a.holds is None]
         text = claim
         if np.isfinite(bound.trivial_level):
-            text += f" Predicting a constant achieves {level}."
+            text += f" For comparison: {compared}."
         if trusted:
             text += f" Taken on trust: {'; '.join(trusted)}."
         return text
     if bound.is_guarantee:
-        return f"{claim} True, but it says nothing: {says_nothing}."
+        return f"{claim} True, but it says nothing: {compared}."
     if bound.is_trivial:
         return (
             f"Not a guarantee: {_failing(bound)}. And it would say nothing: its value is "
-            f"{number(bound.total)}, and {says_nothing}."
+            f"{number(bound.total)}, and {compared}."
         )
     return (
         f"Not a guarantee: {_failing(bound)}. Its value, {number(bound.total)}, is a diagnostic "
         "to compare models with."
     )
+
+
+def level_words(bound: Bound) -> str:
+    """Say what the level is from which on a bound is trivial: it is not of one kind."""
+    level = number(bound.trivial_level)
+    # A mean over folds is compared with the mean of what their own constants have.
+    rows = "the rows of a fold" if "folds" in bound.details else "these rows"
+    mean = " on average" if "folds" in bound.details else ""
+    if bound.quantity == "0/1 error":
+        return f"one class for all of {rows} is wrong on a share of {level}{mean}"
+    if bound.quantity == "logistic loss":
+        return f"the same probability for every class has a logistic loss of {level}"
+    if bound.quantity == "squared loss":
+        return f"predicting 0 has a squared loss of at most M², {level}, where |Y| is at most M"
+    if bound.quantity.startswith("squared loss, clipped"):
+        return f"the best constant for {rows} has a squared loss of {level} on them{mean}"
+    return f"bounds of this quantity say nothing from {level} on"
 
 
 def _failing(bound: Bound) -> str:

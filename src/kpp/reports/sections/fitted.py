@@ -6,7 +6,7 @@ from typing import Any
 
 from kpp.models.building import named_blocks
 from kpp.reports.escaping import shown
-from kpp.reports.numbers import count, figure, number, percent
+from kpp.reports.numbers import count, figure, number, percent, span
 from kpp.reports.subject import Subject
 
 # For each regime: the paper's name, who saw what, what may be claimed, what may not.
@@ -14,8 +14,8 @@ REGIMES = {
     "shared": (
         "PB-04",
         "The trees were grown on the same labels as the linear layer.",
-        "Scores on test rows and out-of-fold scores are honest. Attributions and certificates are "
-        "exact statements about this fitted model.",
+        "Scores on test rows that the fit has not used are honest. Attributions and certificates "
+        "are exact statements about this fitted model.",
         "Bounds computed on the training rows are diagnostics, not guarantees: the representation "
         "has seen their labels.",
     ),
@@ -58,10 +58,20 @@ def make(subject: Subject) -> dict[str, Any]:
     kind = "classifier" if subject.is_classifier else "regressor"
     layer = "logistic regression" if subject.is_classifier else "ridge regression"
     n_fit = len(model.fit_rows_)
+    paths = f"the paths of {count(n_trees, 'tree')} ({count(n_nodes, 'node')})"
+    if model.regime_ == "cross-fit":
+        sizes = [len(rows) for rows, _ in model.folds_]
+        made = (
+            f"A {kind}: the average of {len(sizes)} predictors, one for each fold. Each is a "
+            f"{layer} on the paths of its own part of {count(n_trees, 'tree')} "
+            f"({count(n_nodes, 'node')}), fitted on one fold of {span(min(sizes), max(sizes))} "
+            f"of the {count(n_fit, 'row')}."
+        )
+    else:
+        made = f"A {kind}: {layer} on {paths}, fitted jointly over all of them on "
+        made += f"{count(n_fit, 'row')}."
     sentences = [
-        f"A {kind}: {layer} on the paths of {count(n_trees, 'tree')} "
-        f"({count(n_nodes, 'node')}), fitted jointly over all of them on {count(n_fit, 'row')}. "
-        f"Rows have {count(model.n_features_in_, 'column')}"
+        f"{made} Rows have {count(model.n_features_in_, 'column')}"
         + (
             "."
             if subject.preparation is None
@@ -83,6 +93,9 @@ def make(subject: Subject) -> dict[str, Any]:
         "regime": model.regime_,
         "regime_code": code,
         "sentences": sentences,
+        "target": subject.target_name,
+        "source": subject.source,
+        "unseen": subject.unseen,
         "saw": saw,
         "may_claim": may,
         "may_not_claim": may_not,

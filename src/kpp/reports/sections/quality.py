@@ -8,6 +8,7 @@ import numpy as np
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.reports.intervals import CONFIDENCE, resampled, wilson
+from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.reports.sections.quality_classes import (
     calibration,
     class_figures,
@@ -24,7 +25,13 @@ def make(subject: Subject) -> dict[str, Any]:
     """Score the model on the test rows, and out of fold where that can be had."""
     known, note = _out_of_fold(subject)
     found = _classes(subject, known) if subject.is_classifier else _numbers(subject, known)
-    return {**found, "out_of_fold_note": note, "confidence": CONFIDENCE}
+    return {
+        **found,
+        "out_of_fold_note": note,
+        "confidence": CONFIDENCE,
+        "weighted": subject.is_weighted,
+        "unseen": subject.unseen,
+    }
 
 
 def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray] | None, str]:
@@ -45,23 +52,14 @@ def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray
         else:
             text = f"the root mean squared error is {np.sqrt(max(-score, 0.0)):.4g}"
         return None, (
-            f"Out of fold, on the {len(model.fit_rows_):,} rows of the fit, {text}. The model does "
-            "not keep the training targets; give train=(X, y) to the report for every "
-            "out-of-fold figure."
+            f"{out_of_fold_note(model)} There {text}. The model does not keep the training "
+            "targets, which the other out-of-fold figures need: in Python train=(X, y) gives them "
+            "to the report; kpp report has them where it fits the model itself."
         )
     target = subject.encode(subject.training.y)[model.fit_rows_]
     weight = model.sample_weight_
     weight = np.ones(len(target)) if weight is None else np.asarray(weight)
-    how = (
-        "by coefficients that have not seen it, on trees that have"
-        if model.regime_ == "shared" and model.alpha_selection == "frozen"
-        else "by trees and coefficients that have not seen it"
-    )
-    return (np.asarray(prediction), target, weight), (
-        f"Out of fold: every row of the fit ({len(target):,}), predicted {how}. The choice of "
-        "alpha makes these figures slightly optimistic, and fewer rows and trees slightly "
-        "pessimistic."
-    )
+    return (np.asarray(prediction), target, weight), out_of_fold_note(model)
 
 
 def _line(

@@ -85,6 +85,7 @@ def confusion(subject: Subject) -> dict[str, Any]:
     counts = np.zeros((n_classes, n_classes))
     np.add.at(counts, (subject.target, subject.prediction), 1)
     names = subject.class_names
+    others = None
     if n_classes > MOST_CLASSES:
         order = np.argsort(-counts.sum(axis=1), kind="stable")
         kept = np.sort(order[: MOST_CLASSES - 1])
@@ -92,8 +93,15 @@ def confusion(subject: Subject) -> dict[str, Any]:
         group[kept] = np.arange(MOST_CLASSES - 1)
         small = np.zeros((MOST_CLASSES, MOST_CLASSES))
         np.add.at(small, (group[:, None], group[None, :]), counts)
+        # Where both classes are among the others, they need not be the same one.
+        right = int(counts.diagonal()[group == MOST_CLASSES - 1].sum())
+        others = {
+            "n_classes": n_classes - len(kept),
+            "right": right,
+            "wrong": int(small[-1, -1]) - right,
+        }
         counts, names = small, [*(names[k] for k in kept), OTHERS]
-    return {"classes": names, "counts": counts.astype(int)}
+    return {"classes": names, "counts": counts.astype(int), "others": others}
 
 
 def calibration(subject: Subject) -> dict[str, Any]:

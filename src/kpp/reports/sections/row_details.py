@@ -160,6 +160,7 @@ def neighbours(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[st
                 "fit": [
                     {
                         "row": int(model.fit_rows_[fit[j]]),
+                        "label": subject.training_label(int(model.fit_rows_[fit[j]])),
                         "distance": float(to_fit[place, j]),
                         "actual": None
                         if targets is None
@@ -170,6 +171,7 @@ def neighbours(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[st
                 "test": [
                     {
                         "row": int(test[j]),
+                        "label": subject.row_label(int(test[j])),
                         "distance": float(to_test[place, j]),
                         "actual": own(int(test[j])),
                         "predicted": _shown_prediction(subject, int(test[j])),
@@ -215,6 +217,7 @@ def carriers(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str,
                 "rows": [
                     {
                         "row": int(r),
+                        "label": subject.training_label(int(r)),
                         "contribution": float(c),
                         "kernel": float(s),
                         "actual": None if targets is None else targets(int(r)),

@@ -78,6 +78,25 @@
     }
     return [low, high];
   }
+  // The numbers beside an axis: so many digits that they are what they mark; and their width.
+  function tickTexts(ticks) {
+    var step = 0, texts = [];
+    for (var i = 1; i < ticks.length; i++) {
+      var apart = Math.abs(ticks[i] - ticks[i - 1]);
+      step = step ? Math.min(step, apart) : apart;
+    }
+    for (var digits = 3; digits < 10; digits++) {
+      texts = ticks.map(function (tick) { return number(tick, digits); });
+      var exact = ticks.every(function (tick, i) {
+        return Math.abs(Number(texts[i].replace(/,/g, "").replace(/\u2212/g, "-")) - tick) <= 0.01 * step;
+      });
+      if (exact) { return texts; }
+    }
+    return step ? texts : ticks.map(function (tick) { return number(tick); });
+  }
+  function textWidth(text) {
+    return Array.from(text).reduce(function (sum, c) { return sum + (c === "," || c === "." ? 4 : 7.5); }, 0);
+  }
 
   // A bar between two shares of a cell; shares are of 0 to 1.
   function bar(from, to, kind, zero) {
@@ -179,24 +198,37 @@
   }
 
   function curve(section, variable, bins, k) {
-    var W = 420, H = 290, L = 58, R = 14, T = 14, B = 46;
+    var W = 420, H = 290, L = 58, R = 14, T = 14, B = 46, GAP = 7, NAME = 24;
     var xs = bins.map(function (bin) { return bin.at; });
     var low = Math.min.apply(null, bins.map(function (b) { return b.q10[k]; }).concat(0));
     var high = Math.max.apply(null, bins.map(function (b) { return b.q90[k]; }).concat(0));
     if (low === high) { low -= 0.5; high += 0.5; }
     var room = 0.06 * (high - low);
     low -= room; high += room;
+    var levels = steps(low, high, 5), levelTexts = tickTexts(levels);
+    // The left side grows with the numbers beside the axis.
+    L = Math.max(L, Math.ceil(NAME + Math.max.apply(null, levelTexts.map(textWidth)) + GAP));
     var x0 = Math.min.apply(null, xs), x1 = Math.max.apply(null, xs);
     function px(x) { return L + (x1 > x0 ? (x - x0) / (x1 - x0) : 0.5) * (W - L - R - 12) + 6; }
     function py(y) { return H - B - (y - low) / (high - low) * (H - T - B); }
     var svg = draw("svg", { "class": "chart", viewBox: "0 0 " + W + " " + H, role: "img", "aria-label": "Contribution of " + variable.name + " against its value; the figures are in the table below." });
-    steps(low, high, 5).forEach(function (tick) {
+    levels.forEach(function (tick, i) {
       svg.append(draw("path", { "class": "grid", d: "M" + L + " " + py(tick) + "H" + (W - R) }));
-      svg.append(draw("text", { "class": "tick", x: L - 7, y: py(tick) + 4, "text-anchor": "end" }, number(tick)));
+      svg.append(draw("text", { "class": "tick", x: L - GAP, y: py(tick) + 4, "text-anchor": "end" }, levelTexts[i]));
     });
-    steps(x0, x1, 5).forEach(function (tick) {
+    var places, placeTexts, middles, most = 5, touch = true;
+    for (; touch && most > 0; most--) {
+      places = steps(x0, x1, most);
+      placeTexts = tickTexts(places);
+      // The last one may be longer than the room on its right.
+      middles = places.map(function (tick, i) { return Math.min(px(tick), W - textWidth(placeTexts[i]) / 2); });
+      touch = middles.some(function (middle, i) {
+        return i > 0 && middle - middles[i - 1] < (textWidth(placeTexts[i]) + textWidth(placeTexts[i - 1])) / 2 + GAP;
+      });
+    }
+    places.forEach(function (tick, i) {
       svg.append(draw("path", { "class": "grid", d: "M" + px(tick) + " " + (H - B) + "v4" }));
-      svg.append(draw("text", { "class": "tick", x: px(tick), y: H - B + 18, "text-anchor": "middle" }, number(tick)));
+      svg.append(draw("text", { "class": "tick", x: middles[i], y: H - B + 18, "text-anchor": "middle" }, placeTexts[i]));
     });
     svg.append(draw("path", { "class": "axis", d: "M" + L + " " + (H - B) + "H" + (W - R) }));
     svg.append(draw("path", { "class": "line reference", d: "M" + L + " " + py(0) + "H" + (W - R) }));
@@ -230,7 +262,7 @@
     var section = data.rows, list = byId("row-list"), detail = byId("row-detail"), chosen = null, visible = [];
     byId("row-controls").hidden = false;
     var options = section.rows.map(function (row, i) {
-      var top = make("span", { "class": "option-top" }, [make("span", { "class": "name" }, name(row))]);
+      var top = make("span", { "class": "option-top" }, [make("span", { "class": "name" }, rowName(row))]);
       if (row.is_right === false) { top.append(make("span", { "class": "badge bad" }, "wrong")); }
       var answer = make("span", { "class": "small block" }, [words(row.predicted), make("span", { "class": "muted" }, row.is_right ? "" : " (actual ")]);
       if (!row.is_right) { answer.append(make("span", { "class": "muted" }, [words(row.actual), ")"])); }
@@ -244,11 +276,6 @@
     });
     options.forEach(function (option, i) { option.addEventListener("click", function () { choose(i); list.focus(); }); });
 
-    function name(row) {
-      var own = make("span", {}, "Row " + row.row);
-      if (section.has_labels && row.label !== String(row.row)) { own.append(make("span", { "class": "muted" }, [" \u00b7 ", words(row.label)])); }
-      return own;
-    }
     function key(order, row) {
       if (order === "error") { return -row.error; }
       if (order === "radius") { return row.never_flips ? Infinity : row.radius === null ? Infinity : row.radius; }
@@ -309,13 +336,19 @@
     refresh();
   }
 
+  // The number of a row, and how the table calls it.
+  function rowName(row) {
+    var own = make("span", {}, "Row " + row.row);
+    if (row.label !== String(row.row)) { own.append(make("span", { "class": "muted" }, [" \u00b7 ", words(row.label)])); }
+    return own;
+  }
+
   function piece(title, children, wide) {
     return make("div", { "class": wide ? "piece wide" : "piece" }, [make("h4", {}, title)].concat(children));
   }
 
   function describe(section, row, goTo) {
-    var head = make("h3", {}, "Row " + row.row);
-    if (section.has_labels && row.label !== String(row.row)) { head.append(" \u00b7 ", words(row.label)); }
+    var head = make("h3", {}, rowName(row));
     var lead = make("p", {}, ["Predicted ", make("strong", {}, words(row.predicted)), row.note ? " (" + row.note + ")" : "",
       ", actually ", make("strong", {}, words(row.actual)), ". "]);
     if (row.is_right !== null) { lead.append(make("span", { "class": "badge " + (row.is_right ? "good" : "bad") }, row.is_right ? "right" : "wrong")); }
@@ -398,9 +431,9 @@
 
   function neighbours(section, one, goTo) {
     var known = section.has_training_rows;
-    var fit = one.fit.map(function (near) { return ["Row " + near.row, figure(near.distance)].concat(known ? [words(near.actual)] : []); });
+    var fit = one.fit.map(function (near) { return [rowName(near), figure(near.distance)].concat(known ? [words(near.actual)] : []); });
     var test = one.test.map(function (near) {
-      var label = "Row " + near.row;
+      var label = rowName(near);
       if (data.rows.rows.some(function (row) { return row.row === near.row; })) {
         label = make("button", { type: "button", "class": "link" }, label);
         label.addEventListener("click", function () { goTo(near.row); });
@@ -418,7 +451,7 @@
   function carriers(section, one) {
     var known = section.has_training_rows;
     var lines = one.rows.map(function (row) {
-      return ["Row " + row.row, signed(row.contribution), figure(row.kernel)].concat(known ? [words(row.actual)] : []);
+      return [rowName(row), signed(row.contribution), figure(row.kernel)].concat(known ? [words(row.actual)] : []);
     });
     lines.push([number(one.n_others, 9) + " others", signed(one.others), ""].concat(known ? [""] : []));
     var base = "With the intercept " + figure(one.intercept) + (one.partition ? " and " + signed(one.partition) + " from the partition model" : "");
