@@ -292,6 +292,7 @@ def test_cliques():
     paper = [2.30, 2.75, 3.80, 3.90, 4.55, 4.90, 5.80]
     assert figures.cliques(paper, 2.014) == [(0, 3), (1, 4), (2, 6)]
     assert figures.cliques([1, 5, 9], 2) == []
+    assert figures.cliques([1, 3, 5.5], 2) == [(0, 1)]  # a gap of exactly the difference is none
 
 
 def test_data_sets_are_checked(tmp_path):
