@@ -25,7 +25,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from skrub import TableVectorizer
 
-from kpp import KPPClassifier, KPPRegressor, certify, certify_raw, explain, path_distance
+from kpp import (
+    KPPClassifier,
+    KPPRegressor,
+    certify,
+    certify_raw,
+    explain,
+    path_distance,
+    risk_bounds,
+)
 from kpp._pipelines import prepared, unwrap
 from kpp.bounds import Assumption, Bound
 from kpp.reports import report_data
@@ -624,3 +632,19 @@ def test_what_is_no_model_is_refused():
     model, X, y, _ = made("regression")
     with pytest.raises(ValueError, match="1 target"):
         report_data(model, X, np.column_stack([y, y]))
+
+
+@pytest.mark.parametrize("columns", [1, 2, "categories"])
+@pytest.mark.parametrize("forest", ["extra-trees", "random-forest"])
+def test_new_rows_are_not_taken_for_rows_of_the_fit(forest, columns):
+    """By chance some reach the leaves of a row of the fit in every tree, most along one column."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, (500, 8)) if columns == "categories" else rng.normal(size=(500, columns))
+    y = (X[:, 0] + rng.normal(size=500) > X[:, 0].mean()).astype(int)
+    model = KPPClassifier(forest, n_estimators=20, alpha=1e-2, random_state=0).fit(X[:250], y[:250])
+    fresh = risk_bounds(model, X[250:], y[250:], sample="test")["held-out kl"]
+    assert fresh.is_guarantee
+    if columns == "categories":
+        some = np.r_[0:100, 250:400]  # two fifths are of the fit
+        again = risk_bounds(model, X[some], y[some], sample="test")["held-out kl"]
+        assert "40% of these rows" in again.failing[0].why
