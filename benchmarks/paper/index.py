@@ -81,7 +81,7 @@ def write(folder: Path) -> Path:
     lines = [
         "# The paper's tables",
         "",
-        "Each table is a command, run in `benchmarks` with `pip install kpp[bench]`: "
+        "Each table is a command, run in `benchmarks` with `pip install '..[bench]'`: "
         "`python -m paper NAME --data-dir DATA --out results/paper`, or `all`; this page is "
         "`index`. Published, reproduced and difference stand side by side; a figure agrees when "
         "it is the printed one to its last digit.",
