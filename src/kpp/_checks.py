@@ -43,3 +43,11 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Refuse a value that is not one of the named choices, and say which they are."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}; got {value!r}.")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of X is None, NaN, or the NA of pandas."""
+    if value is None:
+        return True
+    differs = value != value
+    return bool(differs) if isinstance(differs, bool | np.bool_) else True

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kpp._optional import optional
+from kpp._axes import axes_or_new
 from kpp.certificates.curves import CurveBand, RobustnessCurve, robustness_curve
 
 LABELS = {"accuracy": "certified accuracy", "squared error": "certified mean squared error"}
@@ -93,15 +93,13 @@ class RobustnessCurveDisplay:
         -------
         self : RobustnessCurveDisplay
         """
-        plt = optional("matplotlib.pyplot", "RobustnessCurveDisplay.plot", "plot")
         metrics = {curve.metric for curve in self.curves}
         if len(metrics) != 1:
             raise ValueError(
                 f"One plot shows one metric, of at least one curve; got {sorted(metrics)}."
             )
         metric = metrics.pop()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
+        ax = axes_or_new(ax, "RobustnessCurveDisplay.plot")
         labels = self.labels or [METHOD_LABELS[curve.method] for curve in self.curves]
         end = max(float(curve.radii.max()) for curve in self.curves)
         self.lines_ = []

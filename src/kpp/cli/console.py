@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from kpp.explanations._model import is_missing
+from kpp._checks import is_missing
 
 # On narrower terminals numbers are folded too, so that nothing is lost.
 NARROW = 60

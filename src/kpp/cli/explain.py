@@ -283,7 +283,7 @@ def _long(rows: Rows, level: str, label: str | None, top: int, id_column: str | 
         output = _output(rows.inner, label, predicted[row])
         if level == "rules":
             one = explain_rules(rows.inner, rows.prepared.iloc[[row]], top=top, output=output)
-            lines = one._lines()
+            lines = one.to_frame().itertuples(index=False)
         else:
             lines = _node_lines(_attribution(rows, output, slice(row, row + 1), "node"), 0, top)
         for text, contribution, support in lines:

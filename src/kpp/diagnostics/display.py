@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from kpp._optional import optional
+from kpp._axes import axes_or_new
 from kpp._typing import FloatArray
 from kpp.bounds._sample import check_model, encode
 from kpp.bounds.results import Bound
@@ -21,11 +21,6 @@ from kpp.diagnostics.observables import margins
 from kpp.geometry.concentration import DiscrepancyCurve, half_forest_discrepancy
 
 PARTS = ("empirical_risk", "complexity", "confidence")
-
-
-def _axes(ax: Any, caller: str) -> Any:
-    plt = optional("matplotlib.pyplot", f"{caller}.plot", "plot")
-    return plt.subplots(figsize=(5.6, 3.8), layout="constrained")[1] if ax is None else ax
 
 
 class SpectrumDisplay:
@@ -90,7 +85,7 @@ class SpectrumDisplay:
         -------
         self : SpectrumDisplay
         """
-        ax = _axes(ax, "SpectrumDisplay")
+        ax = axes_or_new(ax, "SpectrumDisplay.plot")
         ax.plot(self.alphas, self.dimension, color="C0", label=r"$d_{\mathrm{eff}}(\alpha)$")
         values = self.spectrum.eigenvalues
         if values is not None:
@@ -160,7 +155,7 @@ class HalfForestDisplay:
         -------
         self : HalfForestDisplay
         """
-        ax = _axes(ax, "HalfForestDisplay")
+        ax = axes_or_new(ax, "HalfForestDisplay.plot")
         K, values = self.curve.n_trees, self.curve.values
         ax.plot(K, values, "o-", color="C0", label=r"$\Delta_K$")
         ax.plot(K, values[-1] * np.sqrt(K[-1] / K), color="0.6", label=r"$\propto 1/\sqrt{K}$")
@@ -228,7 +223,7 @@ class MarginDisplay:
         -------
         self : MarginDisplay
         """
-        ax = _axes(ax, "MarginDisplay")
+        ax = axes_or_new(ax, "MarginDisplay.plot")
         share = np.arange(1, len(self.margins) + 1) / len(self.margins)
         ax.step(self.margins, share, where="post", color="C0")
         ax.axvline(0, color="0.5", linewidth=0.8)
@@ -277,7 +272,7 @@ class BoundDisplay:
         -------
         self : BoundDisplay
         """
-        ax = _axes(ax, "BoundDisplay")
+        ax = axes_or_new(ax, "BoundDisplay.plot")
         names = [bound.name for bound in self.bounds]
         left = np.zeros(len(names))
         for number, part in enumerate(PARTS):

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from kpp._checks import is_missing
 from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.explanations._decimals import Decimals
-from kpp.explanations._model import is_missing
 from kpp.forest.arrays import Forest
 from kpp.forest.join import as_float64
 from kpp.forest.layout import CATEGORICAL

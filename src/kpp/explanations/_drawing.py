@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from kpp._optional import optional
+from kpp._axes import axes_or_new
+from kpp._checks import is_missing
 from kpp._typing import AnyArray, FloatArray
-from kpp.explanations._model import is_missing
 
 # Okabe and Ito's blue and vermilion: told apart with any colour vision, and in grey.
 LOWER, HIGHER, NEUTRAL = "#0072B2", "#D55E00", "#666666"
@@ -20,12 +20,10 @@ ROW_HEIGHT = 0.36
 
 def axes(ax: Any, caller: str, height: float, width: float = 7.0) -> tuple[Any, Any]:
     """Return the axes to draw on and their figure; a new one of the given size for None."""
-    plt = optional("matplotlib.pyplot", caller, "plot")
-    if ax is not None:
-        return ax, ax.figure
-    figure, ax = plt.subplots(figsize=(width, height), layout="constrained")
-    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
-    return ax, figure
+    drawn = axes_or_new(ax, caller, width, height)
+    if ax is None:
+        drawn.figure.get_layout_engine().set(w_pad=0.1, h_pad=0.1)
+    return drawn, drawn.figure
 
 
 @dataclass(eq=False)

@@ -81,14 +81,6 @@ def check_rows(model: Any, X: Any) -> Any:
     return X
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value of X is None, NaN, or the NA of pandas."""
-    if value is None:
-        return True
-    differs = value != value
-    return bool(differs) if isinstance(differs, bool | np.bool_) else True
-
-
 def _dtype_of(x: Any) -> Any:
     """Lists that mix strings and numbers keep both."""
     flat = np.array(x, dtype=object).ravel().tolist()

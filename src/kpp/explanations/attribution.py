@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kpp._checks import is_missing
 from kpp._html import LONGEST_TABLE, Bar, card, facts, largest, left_out, note, table
 from kpp._optional import optional
 from kpp._parallel import run_blocks
 from kpp._typing import AnyArray, FloatArray
 from kpp.explanations._loops import add_by_tree
-from kpp.explanations._model import Part, is_missing, place_of
+from kpp.explanations._model import Part, place_of
 
 # Deviation from the model's own score that is still rounding, relative to the numbers added.
 TOLERANCE = 1e-10

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._checks import is_missing
 from kpp._typing import AnyArray, FloatArray
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
@@ -108,7 +109,7 @@ def read_column(column: AnyArray) -> tuple[str, FloatArray, list[str]]:
     if column.dtype.kind == "M":
         seconds = column.astype("datetime64[s]").astype(np.float64)
         return "time", np.where(np.isnat(column), np.nan, seconds), []
-    listed = [None if _is_missing(value) else value for value in column.tolist()]
+    listed = [None if is_missing(value) else value for value in column.tolist()]
     if all(v is None or isinstance(v, int | float) for v in listed):
         return "number", np.array([np.nan if v is None else float(v) for v in listed]), []
     texts = [None if v is None else shown(v, 40) for v in listed]
@@ -116,14 +117,6 @@ def read_column(column: AnyArray) -> tuple[str, FloatArray, list[str]]:
     place = {name: k for k, name in enumerate(names)}
     codes = [np.nan if text is None else float(place[text]) for text in texts]
     return "category", np.array(codes), names
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or the NA of pandas, which has no truth value."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):
-        return True
 
 
 def _number_bins(numbers: FloatArray) -> list[tuple[float, float, AnyArray]]:
