@@ -25,21 +25,22 @@ from kpp.explanations import (
     explain_training_rows,
     leave_one_out,
 )
-from kpp.export import CollapsedForest, collapse
+from kpp.export import collapse
 from kpp.forest import Forest
 from kpp.geometry import half_forest_discrepancy, kernel, path_distance
 from kpp.io import load, save
 from kpp.models import KPPClassifier, KPPEmbedding, KPPRegressor
 from kpp.reports import report
+from kpp.scores import AdditiveForest, RoutedRows
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "AdditiveForest",
     "Attribution",
     "Bound",
     "BoundReport",
     "Certificate",
-    "CollapsedForest",
     "Diagnostics",
     "Forest",
     "KPPClassifier",
@@ -48,6 +49,7 @@ __all__ = [
     "PartitionOracles",
     "RawCertificate",
     "RobustnessCurve",
+    "RoutedRows",
     "audit",
     "bound_path",
     "certify",

@@ -10,6 +10,7 @@ from scipy.special import bdtrc, softmax
 from sklearn.base import is_classifier
 
 from kpp._checks import check_choice
+from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds._sample import (
     best_intercept,
@@ -21,8 +22,9 @@ from kpp.bounds._sample import (
     with_both_scores,
 )
 from kpp.bounds.results import Assumption
+from kpp.geometry import leaf_ids_of
 from kpp.geometry.maps import MapBlock
-from kpp.models.building import check_new_rows, leaf_ids_of, take_rows
+from kpp.models.data import check_new_rows
 from kpp.models.reading import coefficients_of
 
 SAMPLES = ("fit", "train", "test")

@@ -13,9 +13,10 @@ from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.results import Assumption
+from kpp.geometry import named_blocks
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock, PathMap
-from kpp.models.building import check_target, named_blocks
+from kpp.models.data import check_target
 from kpp.models.reading import check_model as check_linear_model
 from kpp.models.reading import coefficients_of
 
@@ -70,10 +71,10 @@ class Linear:
 def check_model(model: Any) -> None:
     """Refuse what is not a fitted linear model of this package, or has several targets."""
     check_linear_model(model)
-    if not is_classifier(model) and np.ndim(model.coef_) == 2:
+    if not is_classifier(model) and np.ndim(model.node_coef_) == 2:
         raise ValueError(
-            f"Bounds speak of one target, and this model has {len(model.coef_)}: fit one model "
-            "per target, each with its share of delta."
+            f"Bounds speak of one target, and this model has {len(model.node_coef_)}: fit one "
+            "model per target, each with its share of delta."
         )
 
 
@@ -124,7 +125,7 @@ def fold_parts(model: Any) -> list[tuple[AnyArray, MapBlock, FloatArray]]:
     """
     names = [name for name, _ in named_blocks(model.map_)]
     blocks = [block for _, block in named_blocks(model.map_)]
-    columns = np.split(np.atleast_2d(model.coef_), model.map_.offsets[1:-1], axis=1)
+    columns = np.split(np.atleast_2d(model.node_coef_), model.map_.offsets[1:-1], axis=1)
     found = []
     for q, (fit_rows, _) in enumerate(model.folds_):
         own = [k for k, name in enumerate(names) if name.endswith(f"fold{q}")]

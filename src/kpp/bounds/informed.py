@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds._given import check_range, range_assumption, sample_rows
 from kpp.bounds._sample import (
@@ -36,7 +37,6 @@ from kpp.bounds._terms import (
 )
 from kpp.bounds.kl import held_out_kl
 from kpp.bounds.results import Assumption, Bound, check_delta
-from kpp.models.building import take_rows
 
 INFORMED = ("honest", "fixed", "cross-fit")
 
@@ -105,7 +105,7 @@ def make_frame(
     model: Any, X: Any, y: AnyArray, n_classes: int, y_range: tuple[float, float] | None
 ) -> Frame:
     """Read the centre and the scales off the partition fold; off the forest if it was given."""
-    n_scores = len(np.atleast_2d(model.coef_))
+    n_scores = len(np.atleast_2d(model.node_coef_))
     m = model.map_.shape[1]
     w0 = np.zeros((n_scores, m))
     if model.regime_ == "fixed":
@@ -129,7 +129,7 @@ def make_frame(
     y_own = y[rows]
     if model.center == "partition":
         # What the fit adds to the centre is Phi' v.
-        w0 = np.atleast_2d(model.coef_) - model.map_.rmatmat(model.dual_coef_).T
+        w0 = np.atleast_2d(model.node_coef_) - model.map_.rmatmat(model.dual_coef_).T
     scores = np.column_stack([own.matvec(row) for row in w0])
     b0 = np.zeros(n_scores)
     if model.fit_intercept:

@@ -11,13 +11,15 @@ from sklearn.base import is_classifier
 from kpp._checks import check_choice, check_sample_weight
 from kpp._html import Shown, card, facts, note
 from kpp._optional import optional
+from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds._given import SAMPLES, sample_rows
 from kpp.bounds._sample import fold_parts
 from kpp.forest.arrays import Forest
 from kpp.forest.statistics import NodeStatistics, node_statistics
+from kpp.geometry import named_blocks
 from kpp.geometry.maps import PathMap
-from kpp.models.building import check_new_rows, check_target, named_blocks, take_rows
+from kpp.models.data import check_new_rows, check_target
 from kpp.models.linear import KPPLinearModel
 
 KINDS = ("variance", "entropy")

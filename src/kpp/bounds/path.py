@@ -23,7 +23,7 @@ from kpp.bounds.informed import (
 )
 from kpp.bounds.kl import kl_inverse, smallest_rows
 from kpp.bounds.results import Assumption, assumptions_table, check_delta
-from kpp.models.building import check_new_rows
+from kpp.models.data import check_new_rows
 from kpp.models.reading import coefficients_of
 from kpp.solvers import logistic_path, ridge_path
 

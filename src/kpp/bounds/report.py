@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kpp._rows import take_rows
 from kpp.bounds._given import Range, check_range, range_assumption, sample_rows, seen_rows
 from kpp.bounds._sample import (
     check_model,
@@ -22,7 +23,6 @@ from kpp.bounds.informed import (
 from kpp.bounds.rademacher import trace_bounds
 from kpp.bounds.results import Assumption, Bound, BoundReport, check_delta
 from kpp.bounds.uniform import uniform_bounds
-from kpp.models.building import take_rows
 
 
 def risk_bounds(

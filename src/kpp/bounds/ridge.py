@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kpp._html import card, facts
+from kpp._rows import take_rows
 from kpp._typing import FloatArray
 from kpp.bounds._given import sample_rows
 from kpp.bounds._sample import check_model, encode, representation_assumption
@@ -16,7 +17,6 @@ from kpp.bounds.results import Assumption, assumptions_table
 from kpp.bounds.spectrum import EXACT_ROWS, Estimate, gram_spectrum
 from kpp.geometry.kernel import model_map
 from kpp.geometry.maps import MapBlock
-from kpp.models.building import take_rows
 from kpp.solvers import ridge_path
 
 # Random vectors of a weighted smoother of many rows.

@@ -8,7 +8,7 @@ import numpy as np
 
 from kpp._typing import FloatArray
 from kpp.certificates.tables import Problem, Tables, check_epsilon, gamma
-from kpp.models.building import check_new_rows
+from kpp.models.data import check_new_rows
 from kpp.models.reading import check_model
 
 
@@ -76,7 +76,7 @@ def lipschitz_constant(model: Any) -> FloatArray:
     (3,)
     """
     check_model(model)
-    return np.linalg.norm(np.atleast_2d(model.coef_), axis=1)
+    return np.linalg.norm(np.atleast_2d(model.node_coef_), axis=1)
 
 
 def stable_radius(model: Any, epsilon: Any) -> float:

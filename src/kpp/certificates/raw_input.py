@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from kpp._html import card, facts, note, quantiles, table
+from kpp._rows import take_rows
 from kpp._typing import AnyArray, BoolArray, FloatArray, OffsetArray
 from kpp.certificates.boxes import BoxProblem, Splits, categorical_columns, least_values
 from kpp.certificates.raw_search import Search
 from kpp.certificates.tables import Tables, check_epsilon, check_some_rows, problems_of
 from kpp.forest.join import as_float64, check_one_reading
 from kpp.forest.route import prepare_rows
-from kpp.models.building import take_rows
 from kpp.models.reading import check_model, path_blocks
 
 

@@ -14,7 +14,7 @@ from kpp.forest.arrays import Forest
 from kpp.forest.join import join_forests
 from kpp.forest.route import route
 from kpp.geometry._loops import path_sums
-from kpp.models.building import check_new_rows
+from kpp.models.data import check_new_rows
 from kpp.models.reading import coefficients_of, node_values_of, path_blocks
 
 UNIT = 2.0**-53

@@ -13,7 +13,7 @@ from kpp.cli.columns import model_columns
 from kpp.cli.console import Terminal, number
 from kpp.cli.errors import UserError, listed
 from kpp.cli.files import load_any
-from kpp.models.building import named_blocks
+from kpp.geometry import named_blocks
 
 KINDS = {
     "numeric": "number",

@@ -10,13 +10,15 @@ from sklearn.base import is_classifier
 
 from kpp._html import Shown, card, note, table
 from kpp._optional import optional
+from kpp._rows import take_rows
 from kpp._typing import FloatArray
 from kpp.bounds._sample import check_model
 from kpp.forest.arrays import Forest
 from kpp.forest.statistics import node_statistics
+from kpp.geometry import named_blocks
 from kpp.geometry.isometry import check_isometry
 from kpp.geometry.maps import PathMap
-from kpp.models.building import check_new_rows, check_target, named_blocks, take_rows
+from kpp.models.data import check_new_rows, check_target
 from kpp.models.reading import scores_of
 
 N_PAIRS = 1000
@@ -196,7 +198,7 @@ def audit(model: Any, X: Any, y: Any = None, *, random_state: int = 0) -> Audit:
             "proposition norm-bound",
         )
     )
-    w = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    w = np.atleast_2d(np.asarray(model.node_coef_, dtype=np.float64))
     scores = scores_of(model, X)
     checks.append(_additivity(model, forests, w, scores, n_terms))
     checks.append(_lipschitz(block, w, scores, random, n_terms))

@@ -10,6 +10,7 @@ import numpy as np
 
 from kpp._html import card, note, table
 from kpp._optional import optional
+from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds._given import sample_rows, seen_rows
 from kpp.bounds._sample import check_model, logistic_losses
@@ -28,7 +29,6 @@ from kpp.diagnostics.observables import (
     spectra_of,
     stability,
 )
-from kpp.models.building import take_rows
 
 
 @dataclass(frozen=True, eq=False)

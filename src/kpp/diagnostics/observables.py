@@ -9,14 +9,15 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kpp._html import Shown
+from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds._sample import class_margins
 from kpp.bounds.oracles import PartitionOracles
 from kpp.bounds.spectrum import Estimate, Spectrum, gram_spectrum
+from kpp.geometry import named_blocks
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.concentration import entrywise_concentration, half_forest_discrepancy
 from kpp.geometry.maps import MapBlock, PathMap
-from kpp.models.building import named_blocks, take_rows
 
 FAMILIES = ("capacity", "conditioning", "stability", "partition", "margins", "norm")
 # Scores below this share of their root mean square count as near zero.
@@ -75,7 +76,7 @@ class Part:
 
 def parts_of(model: Any, X: Any, sample: str) -> list[Part]:
     """The model at the rows; a cross-fit model fold by fold, in "fit" at each fold's own rows."""
-    w = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    w = np.atleast_2d(np.asarray(model.node_coef_, dtype=np.float64))
     if model.regime_ != "cross-fit":
         return [Part(model.map_.on(X), X, w)]
     folds = model.folds_

@@ -10,8 +10,9 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp.geometry import named_blocks
 from kpp.geometry.maps import MapBlock, PathMap
-from kpp.models.building import check_new_rows, named_blocks
+from kpp.models.data import check_new_rows
 from kpp.models.reading import coefficients_of, fit_weight
 
 

@@ -11,9 +11,9 @@ from kpp._html import Bar, card, facts, largest, left_out, table
 from kpp._optional import optional
 from kpp._typing import AnyArray, FloatArray
 from kpp.explanations._model import check_variables, one_row, tree_names
+from kpp.geometry import named_blocks
 from kpp.geometry.kernel import model_map
 from kpp.geometry.maps import MapBlock, PathMap
-from kpp.models.building import named_blocks
 from kpp.models.reading import names_of
 
 

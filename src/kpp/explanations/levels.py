@@ -213,5 +213,5 @@ def _check_size(n_rows: int, n_nodes: int, n_scores: int) -> None:
             f"Centred contributions have no zeros: {n_rows} rows, {n_nodes} nodes and {n_scores} "
             f"score(s) need {need:.0f} MiB, and scikit-learn's working_memory is {limit} MiB. "
             "Explain fewer rows, use level='variable', or take centered=False, which is sparse, "
-            "and subtract model.coef_ * model.map_.mean_row()."
+            "and subtract model.node_coef_ * model.map_.mean_row()."
         )

@@ -176,7 +176,7 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
     _check_fit(model, residuals, target, weight)
     kept = _one_minus_leverage(model.map_, model.alpha_, weight, model.fit_intercept)
     loo = residuals / kept[:, None]
-    single = np.ndim(model.coef_) == 1
+    single = np.ndim(model.node_coef_) == 1
     return LeaveOneOut(
         rows=rows,
         residuals=residuals[:, 0] if single else residuals,

@@ -12,9 +12,9 @@ from kpp._html import Bar, card, facts, number, table
 from kpp._optional import optional
 from kpp._typing import AnyArray, FloatArray
 from kpp.explanations._model import check_top, choose_output, one_row
+from kpp.geometry import named_blocks
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock
-from kpp.models.building import named_blocks
 from kpp.models.reading import check_model, coefficients_of, scores_of
 
 

@@ -1,5 +1,5 @@
 """A fitted model in the forms that other tools read."""
 
-from kpp.export.collapse import CollapsedForest, collapse
+from kpp.export.collapse import collapse
 
-__all__ = ["CollapsedForest", "collapse"]
+__all__ = ["collapse"]

@@ -1,6 +1,6 @@
 """Section 4 of the paper: weights, the embedding as an operator, kernel, concentration."""
 
-from kpp.geometry.composed import BlockMap, CenteredMap
+from kpp.geometry.composed import BlockMap, CenteredMap, forest_blocks, leaf_ids_of, named_blocks
 from kpp.geometry.concentration import (
     DiscrepancyCurve,
     distance_concentration,
@@ -23,10 +23,13 @@ __all__ = [
     "check_isometry",
     "distance_concentration",
     "entrywise_concentration",
+    "forest_blocks",
     "half_forest_discrepancy",
     "kernel",
     "kernel_chunks",
+    "leaf_ids_of",
     "leaf_indicator_weights",
+    "named_blocks",
     "path_distance",
     "path_weights",
 ]

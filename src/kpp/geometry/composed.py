@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kpp._typing import AnyArray, FloatArray
-from kpp.geometry.maps import MapBlock
+from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp.geometry.maps import MapBlock, PathMap
 
 
 class BlockMap(MapBlock):
@@ -57,6 +57,11 @@ class BlockMap(MapBlock):
     def rows(self, index: Any) -> BlockMap:
         """Return the same embeddings at some of the rows."""
         return BlockMap([(name, block.rows(index)) for name, block in self.blocks])
+
+    def at_routed(self, leaf_ids: Sequence[IntArray]) -> BlockMap:
+        """Return the same embeddings at rows that were routed, one array of ids per forest."""
+        pairs = zip(self.blocks, leaf_ids, strict=True)
+        return BlockMap([(name, block.at_routed([ids])) for (name, block), ids in pairs])
 
     def normalized(self, normalize: str) -> BlockMap:
         """Return the same rows, every block normalised by "forest" or by "tree"."""
@@ -162,6 +167,10 @@ class CenteredMap(MapBlock):
         """Return the same embedding, with the same shift, at some of its rows."""
         return CenteredMap(self.block.rows(index), self.shift)
 
+    def at_routed(self, leaf_ids: Sequence[IntArray]) -> CenteredMap:
+        """Return the same embedding, with the same shift, at rows that were routed."""
+        return CenteredMap(self.block.at_routed(leaf_ids), self.shift)
+
     def normalized(self, normalize: str) -> CenteredMap:
         """Return itself; another normalisation is refused: the shift belongs to one."""
         if self.block.normalized(normalize) is not self.block:
@@ -234,3 +243,26 @@ class CenteredMap(MapBlock):
     def coordinate_variable(self) -> AnyArray:
         """Column of X that each coordinate belongs to, shape (m,)."""
         return self.block.coordinate_variable
+
+
+def named_blocks(embedding: MapBlock) -> list[tuple[str, MapBlock]]:
+    """Return the blocks of a map; a map of one forest is its only block, without a name."""
+    return embedding.blocks if isinstance(embedding, BlockMap) else [("", embedding)]
+
+
+def forest_blocks(embedding: MapBlock) -> list[tuple[str, PathMap]]:
+    """Return the forests of a map, by name; refuse a block that is no forest."""
+    found = []
+    for name, block in named_blocks(embedding):
+        if not isinstance(block, PathMap):
+            raise TypeError(
+                "Only forests have leaves; this map also has a block of kind "
+                f"{type(block).__name__}. Fit it without."
+            )
+        found.append((name, block))
+    return found
+
+
+def leaf_ids_of(at_rows: MapBlock) -> IntArray:
+    """Leaf ids of all forests of a map, shape (n_trees, n_rows), each with its own ids."""
+    return np.concatenate([block.leaf_ids for _, block in forest_blocks(at_rows)])

@@ -16,7 +16,7 @@ operator.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from scipy.sparse.linalg import LinearOperator
 from kpp._checks import check_choice, check_sample_weight
 from kpp._html import card, facts
 from kpp._parallel import blocks_of, run_blocks, sum_blocks
-from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
 from kpp.forest._loops import node_sums
 from kpp.forest.arrays import Forest
 from kpp.forest.route import route
@@ -78,6 +78,10 @@ class MapBlock(LinearOperator, ABC):
     @abstractmethod
     def rows(self, index: Any) -> MapBlock:
         """Return the same embedding at some of its rows."""
+
+    @abstractmethod
+    def at_routed(self, leaf_ids: Sequence[IntArray]) -> MapBlock:
+        """Return the same embedding at rows that were routed, one array of ids per forest."""
 
     @abstractmethod
     def normalized(self, normalize: str) -> MapBlock:
@@ -221,7 +225,10 @@ class PathMap(MapBlock):
         return np.sqrt(self.squared_scale)
 
     def on(self, X: Any) -> PathMap:
-        """Return the same embedding at the rows of X."""
+        """Return the same embedding at the rows of X; routed rows know their leaves."""
+        known = getattr(X, "leaf_ids_of", None)
+        if known is not None:
+            return self.at_leaves(known(self.forest))
         return self.at_leaves(route(self.forest, X, n_jobs=self.n_jobs))
 
     def rows(self, index: Any) -> PathMap:
@@ -270,6 +277,28 @@ class PathMap(MapBlock):
         other.leaf_ids = leaf_ids
         other.shape = (leaf_ids.shape[1], self.shape[1])
         return other
+
+    def at_routed(self, leaf_ids: Sequence[IntArray]) -> PathMap:
+        """Return the same embedding at rows that were routed: one array of leaf ids."""
+        (own,) = leaf_ids
+        return self.at_leaves(own)
+
+    def rows_below(self) -> OffsetArray:
+        """Count the rows in each node, int array of shape (n_nodes,)."""
+        count = np.empty(self.forest.n_nodes)
+        ones, each = np.ones(self.forest.n_nodes), np.ones(self.shape[0])
+        self._each_run_of_trees(
+            lambda block: node_sums(
+                self.leaf_ids,
+                self.forest.tree_offsets,
+                self.forest.parent,
+                ones,
+                each,
+                *block,
+                count,
+            )
+        )
+        return count.astype(np.int64)
 
     # Products.
 

@@ -11,13 +11,13 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from kpp.export.collapse import CollapsedForest
 from kpp.forest.arrays import Forest
 from kpp.io.container import DEFAULT_MAX_BYTES, Container
 from kpp.io.errors import FileFormatError, FileVersionWarning
 from kpp.io.kinds import KnownKinds
 from kpp.io.reader import Reader
 from kpp.io.saving import ESTIMATORS, library_versions
+from kpp.scores import AdditiveForest
 
 # Names and versions are shown to people.
 PLAIN = re.compile(r"[A-Za-z0-9._+!-]{1,60}")
@@ -65,7 +65,7 @@ def load(path: Any, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
 
     Returns
     -------
-    model : KPPRegressor, KPPClassifier, KPPEmbedding, CollapsedForest, Forest or Pipeline
+    model : KPPRegressor, KPPClassifier, KPPEmbedding, AdditiveForest, Forest or Pipeline
         Its scores are those of the saved model, to the last bit.
 
     Raises
@@ -201,7 +201,7 @@ def _load_version_1(container: Container) -> tuple[Any, list[str]]:
     reader = Reader(container.array, len(container.entries), kinds, container.text_bytes)
     model = reader.objects(document["objects"])
     if type(model) is not Pipeline:
-        _check_type(model, (*ESTIMATORS, Forest, CollapsedForest))
+        _check_type(model, (*ESTIMATORS, Forest, AdditiveForest))
         return model, []
     _check_type(model.steps[-1][1], ESTIMATORS)
     return model, _differing(document["libraries"], kinds.libraries)

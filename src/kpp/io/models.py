@@ -14,8 +14,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._typing import AnyArray, FloatArray
-from kpp.export.collapse import CollapsedForest
 from kpp.forest.arrays import Forest
+from kpp.geometry import named_blocks
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.io.errors import CannotSaveError
@@ -23,12 +23,11 @@ from kpp.io.fields import check_names, floats, integers, is_number, labels, requ
 from kpp.io.forests import MOST_COLUMNS
 from kpp.io.values import MOST_KEY_STEPS, Fields, Kind, key_steps
 from kpp.io.writer import Writer
-from kpp.models.building import named_blocks
 from kpp.models.classifier import KPPClassifier
 from kpp.models.embedding import KPPEmbedding
-from kpp.models.linear import REGIMES
-from kpp.models.predictor import LeafValues
+from kpp.models.regimes import REGIMES
 from kpp.models.regressor import KPPRegressor
+from kpp.scores import AdditiveForest, ScoreBlock
 
 TASKS = ("classification", "regression", "unsupervised")
 OUTPUT = "_sklearn_output_config"
@@ -46,7 +45,7 @@ EMBEDDING_FIELDS = (*SHARED_FIELDS, "task_")
 COLLAPSED_FIELDS = ("forest", "node_values", "intercept", "node_rows")
 # What a fit sets; anything else on an estimator is the user's, and the file has no place for it.
 LINEAR_ATTRIBUTES = {
-    *("n_features_in_", "feature_names_in_", "map_", "forest_", "coef_", "intercept_"),
+    *("n_features_in_", "feature_names_in_", "map_", "forest_", "node_coef_", "intercept_"),
     *("dual_coef_", "_single", "classes_", "alpha_", "alphas_", "cv_scores_", "n_iter_"),
     *("oof_prediction_", "folds_", "regime_", "partition_rows_", "fit_rows_", "sample_weight_"),
     *("feature_spread_", "missing_columns_", "_leaf_values", OUTPUT),
@@ -162,13 +161,13 @@ def encode_linear(model: Any, writer: Writer, where: str) -> Fields:
     partition = model.partition_rows_
     return fields | {
         **{name: writer.value(getattr(model, name, None), f"{where}.{name}") for name in kept},
-        "coefficients": writer.value(np.atleast_2d(model.coef_), where),
+        "coefficients": writer.value(np.atleast_2d(model.node_coef_), where),
         "intercept": writer.value(np.atleast_1d(model.intercept_).astype(np.float64), where),
         "leaf_values": [
-            writer.value(values[:, block.forest.is_leaf], where)
-            for block, values in model._leaf_values.parts
+            writer.value(block.node_values[:, block.forest.is_leaf], where)
+            for block in model.additive_.blocks
         ],
-        "single": bool(getattr(model, "_single", False)),
+        "single": np.ndim(model.intercept_) == 0,
         "folds": folds,
         "partition_rows": None if partition is None else _steps(partition, writer),
         "fit_rows": _steps(model.fit_rows_, writer),
@@ -206,16 +205,16 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
         require(n_classes >= 2 and single is False, "a classifier has classes")
         require(n_scores == (1 if n_classes == 2 else n_classes), "scores and classes differ")
         require(_all_differ(model.classes_), "a class stands twice")
-        model.coef_, model.intercept_ = coefficients, intercept
+        model.node_coef_, model.intercept_ = coefficients, intercept
         oof_shape: tuple[int, ...] = (n_rows, n_classes)
     else:
         require(isinstance(single, bool) and (n_scores == 1 or not single), "targets and scores")
         require(fields["classes_"] is None, "a regressor has no classes")
-        model._single = single
-        model.coef_ = coefficients[0] if single else coefficients
+        model.node_coef_ = coefficients[0] if single else coefficients
         model.intercept_ = float(intercept[0]) if single else intercept
         oof_shape = (n_rows,) if single else (n_rows, n_scores)
-    model._leaf_values = _leaf_values(model.map_, coefficients, intercept, fields["leaf_values"])
+    classes = model.classes_ if cls is KPPClassifier else None
+    model.additive_ = _additive(model.map_, coefficients, intercept, classes, fields["leaf_values"])
     model.dual_coef_ = floats(fields["dual_coef_"], "dual_coef_", (n_rows, n_scores))
     require(is_number(fields["alpha_"]) and fields["alpha_"] > 0, "alpha_ must be positive")
     model.alpha_ = fields["alpha_"]
@@ -225,25 +224,30 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     return model
 
 
-def _leaf_values(
-    embedding: MapBlock, coefficients: FloatArray, intercept: FloatArray, stored: Any
-) -> LeafValues:
+def _additive(
+    embedding: MapBlock,
+    coefficients: FloatArray,
+    intercept: FloatArray,
+    classes: AnyArray | None,
+    stored: Any,
+) -> AdditiveForest:
     """The stored values of the leaves, which must be those of the coefficients."""
     with np.errstate(over="ignore", invalid="ignore"):
-        values = LeafValues.from_coefficients(embedding, coefficients, intercept)
-        magnitude = LeafValues.from_coefficients(embedding, np.abs(coefficients), intercept)
-    right = isinstance(stored, list) and len(stored) == len(values.parts)
+        additive = AdditiveForest.from_coefficients(embedding, coefficients, intercept, classes)
+        sizes = AdditiveForest.from_coefficients(embedding, np.abs(coefficients), intercept)
+    right = isinstance(stored, list) and len(stored) == len(additive.blocks)
     require(right, "every block needs the values of its leaves")
-    for (block, own), (_, size), given in zip(values.parts, magnitude.parts, stored, strict=True):
+    for block, size, given in zip(additive.blocks, sizes.blocks, stored, strict=True):
         leaf = block.forest.is_leaf
         shape = (len(intercept), int(leaf.sum()))
         floats(given, "leaf values", shape)
-        require(np.isfinite(size).all(), "the path sums must be finite")
-        near = np.abs(given - own[:, leaf]) <= ROUNDING * size[:, leaf]
+        require(np.isfinite(size.node_values).all(), "the path sums must be finite")
+        own = block.node_values
+        near = np.abs(given - own[:, leaf]) <= ROUNDING * size.node_values[:, leaf]
         require(near.all(), "the values of the leaves are not those of the coefficients")
         own[:, leaf] = given
-    _check_scores([(block.forest, own) for block, own in values.parts], intercept)
-    return values
+    _check_scores([(block.forest, block.node_values) for block in additive.blocks], intercept)
+    return additive
 
 
 def _check_scores(parts: list[tuple[Forest, FloatArray]], intercept: FloatArray) -> None:
@@ -318,7 +322,7 @@ def _all_among(rows: AnyArray, known: AnyArray) -> bool:
     return bool((known[at] == rows).all())
 
 
-def encode_collapsed(collapsed: CollapsedForest, writer: Writer, where: str) -> Fields:
+def encode_collapsed(collapsed: AdditiveForest, writer: Writer, where: str) -> Fields:
     """Take a collapsed forest apart."""
     return {
         "forest": writer.value(collapsed.forest, f"{where}.forest"),
@@ -328,21 +332,18 @@ def encode_collapsed(collapsed: CollapsedForest, writer: Writer, where: str) -> 
     }
 
 
-def decode_collapsed(fields: Fields) -> CollapsedForest:
+def decode_collapsed(fields: Fields) -> AdditiveForest:
     """Put a collapsed forest together."""
-    check_names(fields, COLLAPSED_FIELDS, "CollapsedForest")
+    check_names(fields, COLLAPSED_FIELDS, "AdditiveForest")
     forest, intercept = fields["forest"], fields["intercept"]
     require(isinstance(forest, Forest), "a collapsed forest needs a forest")
     n_scores = len(intercept) if isinstance(intercept, np.ndarray) and intercept.ndim == 1 else 0
     require(n_scores > 0, "a collapsed forest has scores")
     values = floats(fields["node_values"], "node values", (n_scores, forest.n_nodes))
     _check_scores([(forest, values)], floats(intercept, "intercepts", (n_scores,)))
-    return CollapsedForest(
-        forest=forest,
-        node_values=np.ascontiguousarray(values),
-        intercept=intercept,
-        node_rows=integers(fields["node_rows"], "node_rows", (forest.n_nodes,), 0, 2**62),
-    )
+    rows = integers(fields["node_rows"], "node_rows", (forest.n_nodes,), 0, 2**62)
+    block = ScoreBlock("", forest, np.ascontiguousarray(values), node_rows=rows)
+    return AdditiveForest((block,), intercept)
 
 
 KINDS: dict[type, Kind] = {
@@ -353,5 +354,5 @@ KINDS: dict[type, Kind] = {
         "kpp.KPPClassifier", encode_linear, lambda fields: _decode_linear(KPPClassifier, fields)
     ),
     KPPEmbedding: Kind("kpp.KPPEmbedding", encode_embedding, decode_embedding),
-    CollapsedForest: Kind("kpp.CollapsedForest", encode_collapsed, decode_collapsed),
+    AdditiveForest: Kind("kpp.CollapsedForest", encode_collapsed, decode_collapsed),
 }

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from kpp._atomic import write_file
 from kpp._optional import optional
-from kpp.export.collapse import CollapsedForest
 from kpp.forest.arrays import Forest
 from kpp.io.container import MAX_DOCUMENT, MAX_HEADER, most_bytes, most_values, pack
 from kpp.io.errors import CannotSaveError, FileFormatError
@@ -22,6 +21,7 @@ from kpp.io.writer import Writer
 from kpp.models.classifier import KPPClassifier
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.regressor import KPPRegressor
+from kpp.scores import AdditiveForest
 
 FORMAT_VERSION = 1
 ESTIMATORS = (KPPRegressor, KPPClassifier, KPPEmbedding)
@@ -32,7 +32,7 @@ def save(model: Any, path: Any, *, compression: int = 6, metadata: Any = None) -
 
     Parameters
     ----------
-    model : KPPRegressor, KPPClassifier, KPPEmbedding, CollapsedForest, Forest or Pipeline
+    model : KPPRegressor, KPPClassifier, KPPEmbedding, AdditiveForest, Forest or Pipeline
         Fitted. A Pipeline has one of the estimators as its last step, and before it steps of
         scikit-learn and skrub that docs/files.md lists, ``skrub.TableVectorizer`` among them.
     path : str or Path
@@ -138,7 +138,7 @@ def library_versions(used: set[str]) -> dict[str, str]:
 
 
 def _check_model(model: Any) -> None:
-    if type(model) in (Forest, CollapsedForest):
+    if type(model) in (Forest, AdditiveForest):
         return
     last = model
     if type(model) is Pipeline and model.steps:
@@ -148,7 +148,7 @@ def _check_model(model: Any) -> None:
         raise CannotSaveError(
             f"Cannot save {type(model).__name__}{inside}: expected a fitted KPPRegressor, "
             "KPPClassifier or KPPEmbedding, a Pipeline that ends in one of them, a "
-            "CollapsedForest or a Forest. A fitted ensemble is saved by "
+            "AdditiveForest or a Forest. A fitted ensemble is saved by "
             "save(Forest.from_model(ensemble), path)."
         )
     check_is_fitted(last, "map_")

@@ -5,21 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import compute_sample_weight
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from kpp._typing import AnyArray, FloatArray
-from kpp.geometry.maps import MapBlock
-from kpp.models.building import check_target
+from kpp.models.data import check_target
 from kpp.models.linear import KPPLinearModel
-from kpp.models.selection import Solve, Solved, mean_squared_spread
-from kpp.solvers import LogisticProblem
-
-# Log-odds of a class that no row of a fold belongs to.
-ABSENT = -30.0
+from kpp.models.regimes import Regime
+from kpp.models.tasks import Classification, Task, weight_of_classes
 
 
 class KPPClassifier(ClassifierMixin, KPPLinearModel):
@@ -76,8 +70,6 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     center : {"zero", "partition"}, default="zero"
         What the penalty shrinks to. "partition", in the honest regime: the coefficients of a
         shared model of the partition fold, whose trees are used.
-    linear_terms : bool, default=False
-        Reserved.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights. In the honest regime
         "balanced" counts the partition fold.
@@ -103,15 +95,24 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         The embedding, at the rows of the fit.
     classes_ : array of shape (n_classes,)
         The labels.
-    coef_ : array of shape (1, n_nodes) or (n_classes, n_nodes)
+    node_coef_ : array of shape (1, n_nodes) or (n_classes, n_nodes)
         w.
     intercept_ : array of shape (1,) or (n_classes,)
         b.
     dual_coef_ : array of shape (n_fit_rows, 1) or (n_fit_rows, n_classes)
         v, with :math:`w = \Phi^\top v`; in the cross-fit regime fold by fold, and beyond what the
         penalty shrinks to.
+    fits_ : list of LinearFit
+        The linear layers as they were fitted; the model is the sum of their shares. One, or one
+        for each fold of the cross-fit regime.
+    fold_fits_ : list of LinearFit, or None
+        Those that made the out-of-fold predictions.
+    additive_ : AdditiveForest
+        The model as forests with one number per node and score.
     alpha_ : float
         The penalty that was used.
+    alpha_selection_ : str
+        How it was found: "fold-grown", "regrown", "frozen" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
         The grid, and the score of its out-of-fold predictions, higher is better. With the default
         scoring, alphas far below the best are scored by iterates that were cut off early.
@@ -147,9 +148,6 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     'shared'
     """
 
-    _classification = True
-    _search_tols = (1e-5, 1e-6)
-
     def __init__(
         self,
         forest: Any = "extra-trees",
@@ -167,7 +165,6 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         cv: Any = 5,
         honest_fraction: float = 0.5,
         center: str = "zero",
-        linear_terms: bool = False,
         class_weight: Any = None,
         fit_intercept: bool = True,
         tol: float = 1e-8,
@@ -191,7 +188,6 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             cv=cv,
             honest_fraction=honest_fraction,
             center=center,
-            linear_terms=linear_terms,
             fit_intercept=fit_intercept,
             tol=tol,
             max_iter=max_iter,
@@ -201,7 +197,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         )
         self.class_weight = class_weight
 
-    def _encode(self, y: Any, n_rows: int) -> tuple[AnyArray, AnyArray]:
+    def _read_target(self, y: Any, n_rows: int) -> tuple[Task, AnyArray, AnyArray]:
         labels = column_or_1d(check_target(y, n_rows, one_column=False), warn=True)
         check_classification_targets(labels)
         self.classes_, codes = np.unique(labels, return_inverse=True)
@@ -209,120 +205,31 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             raise ValueError(
                 f"A classifier needs at least 2 classes; y holds one class, {self.classes_[0]!r}."
             )
-        return labels, codes
+        return Classification(self.classes_), labels, codes
+
+    @property
+    def _task(self) -> Classification:
+        return Classification(self.classes_)
 
     def _weights(
-        self, sample_weight: FloatArray, labels: AnyArray, partition: AnyArray | None
+        self, sample_weight: FloatArray, labels: AnyArray, regime: Regime, partition: Any
     ) -> FloatArray:
-        if self.class_weight == "balanced" and self.regime == "honest":
-            # Nothing that the forest sees may come from labels of the fit fold. A class that the
-            # partition fold lacks counts as one that it holds once.
-            known = labels[partition]
-            count = dict(zip(*np.unique(known, return_counts=True), strict=True))
-            scale = len(known) / len(count)
-            balanced = {c: scale / count.get(c, 1) for c in np.unique(labels).tolist()}
-            sample_weight = sample_weight * compute_sample_weight(balanced, labels)
-        elif self.class_weight is not None:
-            sample_weight = sample_weight * compute_sample_weight(self.class_weight, labels)
+        # Nothing that the forest sees may come from labels of the fit fold.
+        counted = partition if regime.splits_rows else None
+        if self.class_weight is not None:
+            sample_weight = sample_weight * weight_of_classes(self.class_weight, labels, counted)
         weighted = np.unique(labels[sample_weight > 0])
         if len(weighted) < 2:
             raise ValueError(
                 "A classifier needs at least 2 classes with positive weight; got only "
                 f"{weighted.tolist()}."
             )
+        if regime.center == "partition" and len(np.unique(labels[partition])) < len(self.classes_):
+            raise ValueError(
+                "center='partition' needs every class in the partition fold; raise its share or "
+                "use center='zero'."
+            )
         return sample_weight
-
-    def _pose(
-        self, block: MapBlock, target: AnyArray, weight: FloatArray, offset: FloatArray | None
-    ) -> Solve:
-        n_classes = len(self.classes_)
-        present = np.unique(target[weight > 0])
-        if len(present) < n_classes and offset is None:
-            return self._pose_some(block, target, weight, present)
-        problem = LogisticProblem(
-            block,
-            target,
-            weight,
-            n_classes=n_classes,
-            offset=offset,
-            fit_intercept=self.fit_intercept,
-        )
-        return self._solver_of(problem)
-
-    def _solver_of(self, problem: LogisticProblem) -> Solve:
-        def solve(
-            alphas: FloatArray, *, tol: float | None = None, max_iter: int | None = None
-        ) -> Solved:
-            path = problem.solve(
-                alphas,
-                tol=self.tol if tol is None else tol,
-                max_iter=self.max_iter if max_iter is None else max_iter,
-            )
-            return Solved(path.dual, path.intercept, int(path.n_iter.sum()), path.residual)
-
-        return solve
-
-    def _pose_some(
-        self, block: MapBlock, target: AnyArray, weight: FloatArray, present: AnyArray
-    ) -> Solve:
-        """Rows that lack a class: it is almost impossible, whatever x."""
-        n_classes = len(self.classes_)
-        n_scores = 1 if n_classes == 2 else n_classes
-        seen = np.zeros(n_scores, dtype=bool)
-        empty = np.full(n_scores, ABSENT)
-        if n_classes == 2:
-            empty[:] = ABSENT if present[0] == 0 else -ABSENT
-        else:
-            empty[present], seen[present] = 0.0, True
-        known = weight > 0
-        inner = None
-        if n_classes > 2 and len(present) > 1:
-            inner = self._solver_of(
-                LogisticProblem(
-                    block.rows(known),
-                    np.searchsorted(present, target[known]),
-                    weight[known],
-                    n_classes=len(present),
-                    fit_intercept=self.fit_intercept,
-                )
-            )
-
-        def solve(
-            alphas: FloatArray, *, tol: float | None = None, max_iter: int | None = None
-        ) -> Solved:
-            dual = np.zeros((len(alphas), len(target), n_scores))
-            intercept = np.tile(empty, (len(alphas), 1))
-            if inner is None:
-                return Solved(dual, intercept, 0, np.zeros(len(alphas)), seen)
-            solved = inner(alphas, tol=tol, max_iter=max_iter)
-            v, b = solved.dual, solved.intercept
-            if len(present) == 2:  # one score is the difference of two
-                v, b = np.concatenate([-v / 2, v / 2], axis=2), np.hstack([-b / 2, b / 2])
-            dual[np.ix_(np.arange(len(alphas)), np.flatnonzero(known), present)] = v
-            intercept[:, present] = b
-            return Solved(dual, intercept, solved.n_iter, solved.residual, seen)
-
-        return solve
-
-    def _unit(self, block: MapBlock, weight: FloatArray) -> float:
-        return mean_squared_spread(block, weight) / float(weight.sum())
-
-    def _merit(self, target: AnyArray, scores: FloatArray, weight: FloatArray) -> float:
-        log_probability = _log_probabilities(scores)
-        own = np.take_along_axis(log_probability, target[:, None], axis=1)[:, 0]
-        return float(np.average(own, weights=weight))
-
-    def _out_of_fold(self, scores: FloatArray) -> FloatArray:
-        return _probabilities(scores)
-
-    def _labels(self, target: AnyArray) -> AnyArray:
-        return self.classes_[target]
-
-    def _fixed_predictor(self, scores: FloatArray) -> Any:
-        return _FixedClassifier(scores, self.classes_)
-
-    def _set_linear(self, coefficients: FloatArray, intercept: FloatArray) -> None:
-        self.coef_, self.intercept_ = coefficients, intercept
 
     def decision_function(self, X: Any) -> FloatArray:
         """Return the scores.
@@ -351,8 +258,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         -------
         y : array of shape (n_rows,)
         """
-        codes = _classes(self._scores(X))
-        return self.classes_[codes]
+        scores = self._scores(X)
+        return self.classes_[self._task.loss.classes(scores)]
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Predict the probability of each class.
@@ -366,7 +273,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         -------
         probabilities : array of shape (n_rows, n_classes)
         """
-        return _probabilities(self._scores(X))
+        return self._task.loss.link(self._scores(X))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Predict the logarithm of the probability of each class.
@@ -380,44 +287,4 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         -------
         log_probabilities : array of shape (n_rows, n_classes)
         """
-        return _log_probabilities(self._scores(X))
-
-
-def _classes(scores: FloatArray) -> AnyArray:
-    return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-
-
-def _probabilities(scores: FloatArray) -> FloatArray:
-    if scores.shape[1] == 1:
-        return expit(np.hstack([-scores, scores]))
-    return softmax(scores, axis=1)
-
-
-def _log_probabilities(scores: FloatArray) -> FloatArray:
-    if scores.shape[1] == 1:
-        return log_expit(np.hstack([-scores, scores]))
-    return log_softmax(scores, axis=1)
-
-
-class _FixedClassifier(ClassifierMixin, BaseEstimator):
-    """Predictions that are already there; X are row numbers."""
-
-    def __init__(self, scores: Any = None, classes: Any = None) -> None:
-        self.scores = scores
-        self.classes = classes
-
-    @property
-    def classes_(self) -> Any:
-        return self.classes
-
-    def predict(self, X: Any) -> Any:
-        return self.classes[_classes(self.scores[X])]
-
-    def predict_proba(self, X: Any) -> Any:
-        return _probabilities(self.scores[X])
-
-    def decision_function(self, X: Any) -> Any:
-        return self.scores[X, 0] if self.scores.shape[1] == 1 else self.scores[X]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
+        return self._task.loss.log_link(self._scores(X))

@@ -11,22 +11,20 @@ from sklearn.utils.validation import check_is_fitted
 from kpp._checks import check_sample_weight
 from kpp._typing import AnyArray, IntArray
 from kpp.forest.arrays import Forest
-from kpp.geometry.composed import BlockMap
-from kpp.geometry.maps import MapBlock, PathMap
-from kpp.models.building import (
+from kpp.forest.route import route
+from kpp.geometry.composed import forest_blocks
+from kpp.geometry.maps import MapBlock
+from kpp.models.data import FitData, check_new_rows, check_rows, check_target
+from kpp.models.grower import (
+    Grower,
     check_map_parameters,
-    check_new_rows,
-    check_rows,
-    check_target,
     forest_specs,
-    grow,
     is_classification,
-    leaf_ids_of,
     seeds_for,
     takes_nan,
-    weigh,
 )
 from kpp.models.notebook import ShowsItsFit
+from kpp.scores import RoutedRows, routed_rows
 
 
 class KPPEmbedding(TransformerMixin, ShowsItsFit):
@@ -162,25 +160,23 @@ class KPPEmbedding(TransformerMixin, ShowsItsFit):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> KPPEmbedding:
         check_map_parameters(self)
-        several, specs = isinstance(self.forest, list), forest_specs(self.forest)
+        specs = forest_specs(self.forest)
         X = check_rows(self, specs, X)
         y = None if y is None else check_target(y, len(X))
-        if sample_weight is not None:
-            sample_weight = check_sample_weight(sample_weight, len(X))
-        seeds = seeds_for(self.random_state, len(specs))
+        weight = check_sample_weight(sample_weight, len(X))
+        data = FitData(X, y, y, weight, is_weighted=sample_weight is not None)
+        grower = Grower.of(self, classification=None)
         forests, blocks = [], []
+        seeds = seeds_for(self.random_state, len(specs))
         for (name, spec), seed in zip(specs, seeds, strict=True):
-            classification = None if y is None else is_classification(spec, y)
-            forest = grow(
-                self, spec, X, y, sample_weight, classification=classification, random_state=seed
-            )
+            # Without a target trees are totally random; a given forest has its own task.
+            task = None if y is None else is_classification(spec, y)
+            forest = grower.grow(spec, data, seed, classification=task)
             forests.append((name, forest))
-            weights = weigh(self, spec, forest, X, y, sample_weight, classification=classification)
-            embedding = PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
-            blocks.append((name, embedding))
+            blocks.append((name, grower.weighed(spec, forest, data, task)))
         self.task_ = _task_name(specs[0][1], forests[0][1], y)
-        self.forest_ = forests if several else forests[0][1]
-        self.map_ = BlockMap(blocks) if several else blocks[0][1]
+        self.forest_ = forests if grower.is_list else forests[0][1]
+        self.map_ = grower.together(blocks)
         return self
 
     def transform(self, X: Any) -> sparse.csr_matrix:
@@ -195,7 +191,7 @@ class KPPEmbedding(TransformerMixin, ShowsItsFit):
         -------
         phi : CSR matrix of shape (n_rows, n_nodes)
         """
-        return self._map_at(X).to_csr()
+        return self._rows(X).map.to_csr()
 
     def apply(self, X: Any) -> IntArray:
         """Find the leaf that each row reaches in each tree.
@@ -211,7 +207,7 @@ class KPPEmbedding(TransformerMixin, ShowsItsFit):
             Node ids of `forest_`; of several forests one after the other, each with its own
             ids.
         """
-        return leaf_ids_of(self._map_at(X)).T
+        return self._rows(X).all_leaf_ids.T
 
     def get_feature_names_out(self, input_features: Any = None) -> AnyArray:
         """Name the coordinates.
@@ -229,9 +225,28 @@ class KPPEmbedding(TransformerMixin, ShowsItsFit):
         check_is_fitted(self, "map_")
         return self.map_.coordinate_names
 
-    def _map_at(self, X: Any) -> MapBlock:
+    def at(self, X: Any) -> RoutedRows:
+        """Check and route rows once, for any number of questions about them.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        rows : RoutedRows
+            Everything that takes this embedding and X takes them instead of X.
+        """
         check_is_fitted(self, "map_")
-        return self.map_.on(check_new_rows(self, X))
+        X = check_new_rows(self, X)
+        blocks = forest_blocks(self.map_)
+        leaf_ids = [route(block.forest, X, n_jobs=self.n_jobs) for _, block in blocks]
+        return RoutedRows(X, leaf_ids, self.map_, n_jobs=self.n_jobs)
+
+    def _rows(self, X: Any) -> RoutedRows:
+        check_is_fitted(self, "map_")
+        return routed_rows(self, X)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 
 from kpp._html import card, facts, note
+from kpp.geometry import named_blocks
 from kpp.geometry.maps import PathMap
-from kpp.models.building import named_blocks
 
 REGIME_NOTES = {
     "shared": (
@@ -48,7 +48,7 @@ class ShowsItsFit(BaseEstimator):
         if not hasattr(self, "map_"):
             return ""
         figures = forest_figures(self)
-        if hasattr(self, "coef_"):
+        if hasattr(self, "node_coef_"):
             return card("The fit", facts(linear_figures(self) | figures), *_notes(self))
         figures = {"task": self.task_, "columns": self.n_features_in_} | figures
         return card("The fit", facts(figures))
@@ -79,7 +79,7 @@ def linear_figures(model: Any) -> dict[str, Any]:
     name, score = out_of_fold_score(model)
     if score is not None:
         figures[name] = score
-    return figures | {"norm of w": float(np.linalg.norm(model.coef_))}
+    return figures | {"norm of w": float(np.linalg.norm(model.node_coef_))}
 
 
 def out_of_fold_score(model: Any) -> tuple[str, float | None]:

@@ -9,8 +9,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._typing import FloatArray
+from kpp.geometry.composed import forest_blocks
 from kpp.geometry.maps import PathMap
-from kpp.models.building import named_blocks
 from kpp.models.linear import KPPLinearModel
 
 
@@ -27,25 +27,17 @@ def check_model(model: Any) -> None:
 def path_blocks(model: Any) -> list[PathMap]:
     """The forests of a fitted model, each with its embedding at the rows of the fit."""
     check_model(model)
-    blocks = [block for _, block in named_blocks(model.map_)]
-    forests = [block for block in blocks if isinstance(block, PathMap)]
-    if len(forests) < len(blocks):
-        other = next(block for block in blocks if not isinstance(block, PathMap))
-        raise TypeError(
-            "Only forests have leaves; this model also has a block of type "
-            f"{type(other).__name__}. Fit it without."
-        )
-    return forests
+    return [block for _, block in forest_blocks(model.map_)]
 
 
 def node_values_of(model: Any) -> FloatArray:
     r"""Path sums of :math:`s_v w_v` over all forests, shape (n_scores, n_nodes)."""
-    return np.hstack([values for _, values in model._leaf_values.parts])
+    return np.asarray(model.additive_.node_values)
 
 
 def coefficients_of(model: Any) -> tuple[FloatArray, FloatArray]:
     """Coefficients of shape (n_scores, m) and intercepts of shape (n_scores,)."""
-    coefficients = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    coefficients = np.atleast_2d(np.asarray(model.node_coef_, dtype=np.float64))
     intercept = np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))
     return coefficients, intercept
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
 from kpp._typing import AnyArray, FloatArray
-from kpp.geometry.maps import MapBlock
-from kpp.models.building import one_target_forests
+from kpp.models.grower import one_target_forests
 from kpp.models.linear import KPPLinearModel
-from kpp.models.selection import Solve, Solved, mean_squared_spread
-from kpp.solvers import RidgeProblem
+from kpp.models.tasks import Regression, Task
 
 
 class KPPRegressor(RegressorMixin, KPPLinearModel):
@@ -67,8 +65,6 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     center : {"zero", "partition"}, default="zero"
         What the penalty shrinks to. "partition", in the honest regime: the coefficients of a
         shared model of the partition fold, whose trees are used.
-    linear_terms : bool, default=False
-        Reserved.
     fit_intercept : bool, default=True
         Whether an unpenalised intercept is fitted. False is the class that the bounds speak of.
     tol : float, default=1e-8
@@ -89,15 +85,24 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         The trees.
     map_ : MapBlock
         The embedding, at the rows of the fit.
-    coef_ : array of shape (n_nodes,) or (n_targets, n_nodes)
+    node_coef_ : array of shape (n_nodes,) or (n_targets, n_nodes)
         w.
     intercept_ : float or array of shape (n_targets,)
         b.
     dual_coef_ : array of shape (n_fit_rows, n_targets)
         r, with :math:`w = \Phi^\top r`; in the cross-fit regime fold by fold, and beyond what the
         penalty shrinks to.
+    fits_ : list of LinearFit
+        The linear layers as they were fitted; the model is the sum of their shares. One, or one
+        for each fold of the cross-fit regime.
+    fold_fits_ : list of LinearFit, or None
+        Those that made the out-of-fold predictions.
+    additive_ : AdditiveForest
+        The model as forests with one number per node and score.
     alpha_ : float
         The penalty that was used.
+    alpha_selection_ : str
+        How it was found: "fold-grown", "regrown", "frozen" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
         The grid, and the score of its out-of-fold predictions, higher is better. With the default
         scoring, alphas far below the best are scored by iterates that were cut off early.
@@ -141,63 +146,25 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     True
     """
 
-    _classification = False
-    # The residual bounds the error of the fitted values: a thousandth of the target's spread
-    # does not move the choice of alpha.
-    _search_tols = (1e-3, 1e-4)
-
-    def _encode(self, y: Any, n_rows: int) -> tuple[AnyArray, AnyArray]:
+    def _read_target(self, y: Any, n_rows: int) -> tuple[Task, AnyArray, AnyArray]:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         if len(y) != n_rows:
             raise ValueError(f"X has {n_rows} rows, but y has {len(y)}.")
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
-        self._single = y.ndim == 1
         alone = one_target_forests(self.forest)
-        if not self._single and alone:
+        if y.ndim == 2 and alone:
             raise ValueError(
                 f"y has {y.shape[1]} targets, and {alone[0]!r} grows trees for one. Use "
                 "forest='extra-trees' or 'random-forest', or sklearn's MultiOutputRegressor "
                 "around this model."
             )
-        return y, y.reshape(n_rows, -1)
+        target = y.reshape(n_rows, -1)
+        return Regression(target.shape[1], is_single=y.ndim == 1), y, target
 
-    def _pose(
-        self, block: MapBlock, target: AnyArray, weight: FloatArray, offset: FloatArray | None
-    ) -> Solve:
-        rest = target if offset is None else target - offset
-        problem = RidgeProblem(block, rest, weight, fit_intercept=self.fit_intercept)
-
-        def solve(
-            alphas: FloatArray, *, tol: float | None = None, max_iter: int | None = None
-        ) -> Solved:
-            path = problem.solve(
-                alphas,
-                tol=self.tol if tol is None else tol,
-                max_iter=self.max_iter if max_iter is None else max_iter,
-            )
-            return Solved(path.dual, path.intercept, path.n_iter, path.residual)
-
-        return solve
-
-    def _unit(self, block: MapBlock, weight: FloatArray) -> float:
-        return mean_squared_spread(block, weight)
-
-    def _merit(self, target: AnyArray, scores: FloatArray, weight: FloatArray) -> float:
-        return -float(np.average(np.square(target - scores).mean(axis=1), weights=weight))
-
-    def _out_of_fold(self, scores: FloatArray) -> FloatArray:
-        return scores[:, 0] if self._single else scores
-
-    def _labels(self, target: AnyArray) -> AnyArray:
-        return self._out_of_fold(target)
-
-    def _fixed_predictor(self, scores: FloatArray) -> Any:
-        return _FixedRegressor(self._out_of_fold(scores))
-
-    def _set_linear(self, coefficients: FloatArray, intercept: FloatArray) -> None:
-        self.coef_ = coefficients[0] if self._single else coefficients
-        self.intercept_ = float(intercept[0]) if self._single else intercept
+    @property
+    def _task(self) -> Regression:
+        return Regression(np.size(self.intercept_), is_single=np.ndim(self.intercept_) == 0)
 
     def predict(self, X: Any) -> FloatArray:
         """Predict.
@@ -211,22 +178,9 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         -------
         y : array of shape (n_rows,) or (n_rows, n_targets)
         """
-        return self._out_of_fold(self._scores(X))
+        return self._task.answers(self._scores(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = not one_target_forests(self.forest)
         return tags
-
-
-class _FixedRegressor(RegressorMixin, BaseEstimator):
-    """Predictions that are already there; X are row numbers."""
-
-    def __init__(self, prediction: Any = None) -> None:
-        self.prediction = prediction
-
-    def predict(self, X: Any) -> Any:
-        return self.prediction[X]
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True

@@ -8,9 +8,8 @@ loss is averaged, ``alpha = tau t / (n sum of weights)``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
+from kpp.models.plans import Fold
+from kpp.models.tasks import Task
+from kpp.solvers import LinearProblem, Solutions, mean_squared_spread, pose
 
 # Small alphas take many products and seldom win. They are cut off early, which regularises them,
 # and taken further where the choice depends on it: first to this many products, then to twice
@@ -28,65 +30,73 @@ DEFAULT_TAUS = np.logspace(-4, 2, 20)
 EXTENSIONS, EXTENSION_POINTS = 2, 5
 
 
-class Solve(Protocol):
-    """Fit the linear layer of given rows for several alphas: a solver with its data."""
-
-    def __call__(
-        self, alphas: FloatArray, *, tol: float | None = None, max_iter: int | None = None
-    ) -> Solved:
-        """Return the solutions; `tol` and `max_iter` are the user's by default."""
-
-
-class Pose(Protocol):
-    """Hand rows, targets, weights and offsets to a solver."""
-
-    def __call__(
-        self, block: MapBlock, target: AnyArray, weight: FloatArray, offset: FloatArray | None
-    ) -> Solve:
-        """Return the solver of these rows."""
-
-
 @dataclass(frozen=True, eq=False)
-class Solved:
-    """Solutions for several alphas.
+class LayerSettings:
+    """How linear layers are fitted, and how their alpha is chosen.
 
     Parameters
     ----------
-    dual : array of shape (n_alphas, n_rows, n_scores)
-        Coefficients of the rows.
-    intercept : array of shape (n_alphas, n_scores)
-        b.
-    n_iter : int
-        Products with the Gram.
-    residual : array of shape (n_alphas,)
-        How far each is from the solution, in the solver's measure.
-    seen : bool array of shape (n_scores,), optional
-        Scores whose class these rows hold; None for all.
+    task : Task
+        Loss, and figure of merit.
+    alpha : float, optional
+        The penalty; None to choose it.
+    alphas : array-like, optional
+        Grid; None for a relative one that may grow.
+    scoring : str or callable, optional
+        Figure of merit of the out-of-fold predictions; None is the loss's own.
+    fit_intercept, tol, max_iter
+        As in `kpp.solvers`.
+    progress : Progress
+        Told of every fold.
     """
 
-    dual: FloatArray
-    intercept: FloatArray
-    n_iter: int
-    residual: FloatArray
-    seen: AnyArray | None = None
+    task: Task
+    alpha: float | None
+    alphas: Any
+    scoring: Any
+    fit_intercept: bool
+    tol: float
+    max_iter: int
+    progress: Progress
+
+    def pose(
+        self,
+        block: MapBlock,
+        target: AnyArray,
+        weight: FloatArray,
+        offset: FloatArray | None = None,
+    ) -> LinearProblem:
+        """Hand rows to the solver of the task's loss."""
+        return pose(self.task.loss, block, target, weight, offset, fit_intercept=self.fit_intercept)
+
+    def unit(self, block: MapBlock, weight: FloatArray) -> float:
+        """Return the alpha that a relative alpha of 1 stands for on a map."""
+        return self.task.loss.unit(mean_squared_spread(block, weight), weight)
+
+    def grid(self, unit: float) -> FloatArray:
+        """Return the relative alphas to try, rising."""
+        if self.alphas is None:
+            return DEFAULT_TAUS
+        taus = np.unique(np.asarray(self.alphas, dtype=np.float64)) / unit
+        if taus.size == 0 or not (taus > 0).all() or not np.isfinite(taus).all():
+            raise ValueError(f"alphas must be positive and finite; got {self.alphas!r}.")
+        return taus
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
-    """One fold: an embedding that has not seen the test rows, at train and test rows.
+class FoldSolution:
+    """The linear layer of one fold at the chosen alpha.
 
     Parameters
     ----------
-    train, test : MapBlock
-        The same embedding at both sets of rows.
-    train_rows, test_rows : int arrays
-        Which rows these are.
+    fold : Fold
+        The fold.
+    solutions : Solutions
+        Of one alpha.
     """
 
-    train: MapBlock
-    test: MapBlock
-    train_rows: AnyArray
-    test_rows: AnyArray
+    fold: Fold
+    solutions: Solutions
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,41 +113,26 @@ class Selection:
         Position of the best.
     out_of_fold : array of shape (n_rows, n_scores)
         Out-of-fold scores at the best tau.
+    solutions : list of FoldSolution
+        The fits that made them.
     """
 
     taus: FloatArray
     cv_scores: FloatArray
     best: int
     out_of_fold: FloatArray
-
-
-def mean_squared_spread(block: MapBlock, weight: FloatArray) -> float:
-    r"""Trace of the weighted centred Gram over the number of rows.
-
-    .. math:: \frac1n \sum_i s_i \|\Phi_i - \bar\phi\|^2
-    """
-    share = weight / weight.sum()
-    square = share @ block.row_norms(squared=True)
-    spread = square - share @ block.gram_matvec(share)
-    if spread <= 4 * np.finfo(float).eps * square:
-        spread = 1.0  # all rows in one place: w is 0 for every alpha
-    return float(spread * weight.sum() / np.count_nonzero(weight))
+    solutions: list[FoldSolution]
 
 
 def select(
     folds: list[Fold],
     target: AnyArray,
     weight: FloatArray,
-    taus: FloatArray,
-    offset: FloatArray | None = None,
+    settings: LayerSettings,
     *,
-    pose: Pose,
-    unit: Callable[[MapBlock, FloatArray], float],
-    score: Callable[[FloatArray], float],
-    tols: tuple[float, float],
-    truncate: bool,
-    extend: bool,
-    progress: Progress,
+    unit: float,
+    is_relative: bool,
+    offset: FloatArray | None = None,
 ) -> Selection:
     """Score every tau out of fold, and extend the grid while its edge is best.
 
@@ -147,30 +142,25 @@ def select(
         Their test rows are disjoint and together all rows.
     target, weight : arrays over all rows
         What is fitted.
-    taus : array
-        Grid, rising.
+    settings : LayerSettings
+        Loss, grid, figure of merit, tolerances.
+    unit : float
+        The alpha of tau = 1 on the final map.
+    is_relative : bool
+        Whether a tau is relative to each fold's own scale; otherwise alpha is the same number in
+        every fold.
     offset : array of shape (n_rows, n_scores), optional
         Scores that the fitted ones are added to.
-    pose : Pose
-        The solver.
-    unit : callable
-        ``(map, weight) -> alpha of tau = 1``.
-    score : callable
-        Out-of-fold scores of shape (n_rows, n_scores) -> figure of merit.
-    tols : tuple of float
-        Residuals: the first for the choice, the second for the predictions that are kept.
-    truncate : bool
-        Whether alphas well below the best may be scored by iterates that were cut off early.
-    extend : bool
-        Whether the grid may grow.
-    progress : Progress
-        Told of every fold.
 
     Returns
     -------
     selection : Selection
     """
-    fits = [_FoldFit(fold, target, weight, offset, pose, unit) for fold in folds]
+    loss, progress = settings.task.loss, settings.progress
+    fits = []
+    for fold in folds:
+        own = settings.unit(fold.train, weight[fold.train_rows]) if is_relative else unit
+        fits.append(_FoldFit(fold, target, weight, offset, settings, own))
 
     def out_of_fold(
         points: FloatArray, tol: float, max_iter: int | None
@@ -187,26 +177,31 @@ def select(
         assert out is not None
         return out, residual
 
+    def score(scores: FloatArray) -> float:
+        return settings.task.merit(target, scores, weight, settings.scoring)
+
     def grid(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        limit = SEARCH_PRODUCTS if truncate else None
-        scores, residual = out_of_fold(points, tols[0], limit)
+        # Another figure of merit may look at scores in ways in which a cut-off one misleads.
+        limit = SEARCH_PRODUCTS if settings.scoring is None else None
+        scores, residual = out_of_fold(points, loss.search_tol, limit)
         merits = np.array([score(s) for s in scores])
         while limit is not None:
             best = _last_best(merits)
             # Beyond the best one itself its lower neighbour must be right.
             open_ = np.arange(len(points)) >= best - 1
-            open_ &= residual > tols[0]
+            open_ &= residual > loss.search_tol
             if not open_[: best + 1].any():
                 break
             limit = 2 * limit if limit < 500 else None
-            scores[open_], residual[open_] = out_of_fold(points[open_], tols[0], limit)
+            scores[open_], residual[open_] = out_of_fold(points[open_], loss.search_tol, limit)
             merits[open_] = [score(s) for s in scores[open_]]
         return scores, merits, residual
 
+    taus = settings.grid(unit)
     scores, merits, residual = grid(taus)
     for extension in range(EXTENSIONS + 1):
         best = _last_best(merits)
-        if not extend or 0 < best < len(taus) - 1 or len(taus) < 2:
+        if settings.alphas is not None or 0 < best < len(taus) - 1 or len(taus) < 2:
             break
         if merits[best] == merits[1 if best == 0 else -2]:
             break  # a tie with its neighbour: nothing to gain beyond
@@ -228,12 +223,14 @@ def select(
         if best != 0:
             pairs = [pair[::-1] for pair in pairs]
         taus, scores, merits, residual = (np.concatenate(pair) for pair in pairs)
-    kept = scores[best]
     progress("choosing alpha", len(fits), len(fits))
-    if residual[best] > tols[1]:
-        kept = out_of_fold(taus[best : best + 1], tols[1], None)[0][0]
-        merits[best] = score(kept)
-    return Selection(taus, merits, best, kept)
+    # The fits that are kept are those that made the predictions that are kept.
+    solutions = [fit.at(float(taus[best])) for fit in fits]
+    kept = np.empty_like(scores[best])
+    for fit, solution in zip(fits, solutions, strict=True):
+        kept[fit.fold.test_rows] = fit.predict(solution.solutions)[0]
+    merits[best] = score(kept)
+    return Selection(taus, merits, best, kept, solutions)
 
 
 def _last_best(merits: FloatArray) -> int:
@@ -250,29 +247,43 @@ class _FoldFit:
         target: AnyArray,
         weight: FloatArray,
         offset: FloatArray | None,
-        pose: Pose,
-        unit: Callable[[MapBlock, FloatArray], float],
+        settings: LayerSettings,
+        unit: float,
     ) -> None:
         rows = fold.train_rows
-        self._fold = fold
-        self._unit = unit(fold.train, weight[rows])
+        self.fold = fold
+        self._unit = unit
+        self._settings = settings
         self._offset = 0.0 if offset is None else offset[fold.test_rows]
         own = None if offset is None else offset[rows]
-        self._solve = pose(fold.train, target[rows], weight[rows], own)
+        self._problem = settings.pose(fold.train, target[rows], weight[rows], own)
 
     def scores(
         self, taus: FloatArray, tol: float, max_iter: int | None
     ) -> tuple[FloatArray, FloatArray]:
         """Scores of the test rows, shape (n_taus, n_test_rows, n_scores), and the residuals."""
-        with warnings.catch_warnings():
-            # The final fit warns where the alpha that is used does not converge.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            solved = self._solve(taus * self._unit, tol=tol, max_iter=max_iter)
+        solved = self._solve(taus, tol, max_iter)
+        return self.predict(solved), solved.residual
+
+    def at(self, tau: float) -> FoldSolution:
+        """Return the fit at one tau, to the tolerance of the predictions that are kept."""
+        solved = self._solve(np.array([tau]), self._settings.task.loss.final_tol, None)
+        return FoldSolution(self.fold, solved)
+
+    def predict(self, solved: Solutions) -> FloatArray:
+        """Scores of the test rows, shape (n_taus, n_test_rows, n_scores)."""
         n_taus, n_train, n_scores = solved.dual.shape
         # One column per alpha and score; a view where there is one score.
         columns = solved.dual.transpose(0, 2, 1).reshape(-1, n_train).T
-        product = self._fold.train.gram_matvec(columns, at=self._fold.test)
+        product = self.fold.train.gram_matvec(columns, at=self.fold.test)
         scores = product.reshape(-1, n_taus, n_scores).transpose(1, 0, 2)
         scores += solved.intercept[:, None]
         scores += self._offset
-        return scores, solved.residual
+        return scores
+
+    def _solve(self, taus: FloatArray, tol: float, max_iter: int | None) -> Solutions:
+        limit = self._settings.max_iter if max_iter is None else max_iter
+        with warnings.catch_warnings():
+            # The final fit warns where the alpha that is used does not converge.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return self._problem.solve(taus * self._unit, tol=tol, max_iter=limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kpp.models.building import named_blocks
+from kpp.geometry import named_blocks
 from kpp.reports.numbers import span
 
 

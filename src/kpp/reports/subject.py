@@ -12,10 +12,11 @@ from sklearn.base import is_classifier
 
 from kpp._checks import check_sample_weight
 from kpp._pipelines import prepared, source_columns, sum_by_source, unwrap
+from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray, OffsetArray
 from kpp.explanations.attribution import column_of
 from kpp.explanations.levels import explain
-from kpp.models.building import check_target, take_rows
+from kpp.models.data import check_target
 from kpp.models.reading import check_model, names_of, scores_of
 from kpp.reports.escaping import distinct, shown
 

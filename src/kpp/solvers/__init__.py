@@ -1,13 +1,25 @@
 """Solvers see a map and a loss, never a forest."""
 
-from kpp.solvers.logistic import LogisticPath, LogisticProblem, logistic_path
-from kpp.solvers.ridge import RidgePath, RidgeProblem, ridge_path
+from kpp.solvers.krylov import KrylovSpace
+from kpp.solvers.logistic import logistic_path
+from kpp.solvers.losses import LogLoss, Loss, SquaredLoss, log_loss
+from kpp.solvers.newton import NewtonProblem
+from kpp.solvers.pose import pose
+from kpp.solvers.problem import LinearProblem, Solutions, mean_squared_spread
+from kpp.solvers.ridge import RidgeProblem, ridge_path
 
 __all__ = [
-    "LogisticPath",
-    "LogisticProblem",
-    "RidgePath",
+    "KrylovSpace",
+    "LinearProblem",
+    "LogLoss",
+    "Loss",
+    "NewtonProblem",
     "RidgeProblem",
+    "Solutions",
+    "SquaredLoss",
+    "log_loss",
     "logistic_path",
+    "mean_squared_spread",
+    "pose",
     "ridge_path",
 ]

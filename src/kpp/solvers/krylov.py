@@ -7,8 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kpp._typing import FloatArray
-
-VECTORS_AT_ONCE = 64
+from kpp.solvers.vectors import NUMPY, Vectors
 
 
 class KrylovSpace:
@@ -30,18 +29,36 @@ class KrylovSpace:
         ``u -> A u``.
     right : array of shape (n_rows,)
         b.
+    vectors : Vectors
+        How vectors over rows are added up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.solvers import KrylovSpace
+    >>> A = np.diag([1.0, 2.0, 3.0])
+    >>> space = KrylovSpace(lambda u: A @ u, np.ones(3))
+    >>> u, residual = space.solve(np.array([1.0]), tol=1e-12, max_products=3)
+    >>> bool(np.allclose(u[0], [1 / 2, 1 / 3, 1 / 4]))
+    True
     """
 
-    def __init__(self, product: Callable[[FloatArray], FloatArray], right: FloatArray) -> None:
+    def __init__(
+        self,
+        product: Callable[[FloatArray], FloatArray],
+        right: FloatArray,
+        vectors: Vectors = NUMPY,
+    ) -> None:
         self._product = product
         self._right = right
-        self._norm = float(np.linalg.norm(right))
+        self._vectors = vectors
+        self._norm = float(np.sqrt(vectors.dot(right, right)))
         self.n_products = 0
-        self._basis: list[FloatArray] = []  # blocks of VECTORS_AT_ONCE vectors
-        self._diagonal: list[float] = []
+        self._basis = vectors.basis()
+        self._diagonal: list[float] = []  # theta_1, theta_2, ...
         self._beside: list[float] = []  # beta_2, beta_3, ...
         if self._norm > 0:
-            self._keep(right / self._norm)
+            self._basis.append(right / self._norm)
 
     def solve(
         self, alphas: FloatArray, tol: float, max_products: int
@@ -70,49 +87,50 @@ class KrylovSpace:
             factors.append(theta, beta)
         while factors.residual.max() > tol * self._norm and self.n_products < max_products:
             factors.append(*self._extend())
-        coordinates = factors.coordinates()
-        solution = np.zeros((len(alphas), len(self._right)))
-        for first, block in self._blocks(len(self._diagonal)):
-            solution += coordinates[:, first : first + len(block)] @ block
-        return solution, factors.residual / self._norm
+        return self._basis.combine(factors.coordinates()), factors.residual / self._norm
+
+    def tridiagonal(self, n_steps: int) -> tuple[FloatArray, FloatArray]:
+        r"""Return the first rows of T, with further products where they are needed.
+
+        Parameters
+        ----------
+        n_steps : int
+            k; fewer where the space is exhausted before.
+
+        Returns
+        -------
+        diagonal : array of shape (k,)
+            :math:`\theta_1, \dots, \theta_k`.
+        beside : array of shape (k,)
+            :math:`\beta_2, \dots, \beta_{k+1}`; the last is 0 where the space is exhausted.
+        """
+        while self._norm > 0 and len(self._diagonal) < n_steps and not self._is_exhausted:
+            self._extend()
+        return np.array(self._diagonal[:n_steps]), np.array(self._beside[:n_steps])
+
+    @property
+    def _is_exhausted(self) -> bool:
+        return bool(self._beside) and self._beside[-1] == 0.0
 
     def _extend(self) -> tuple[float, float]:
         """One product more: the next column of T, and the next vector."""
         k = len(self._diagonal)
-        vector = self._vector(k)
+        vector = self._basis[k]
         following = self._product(vector)
         self.n_products += 1
-        theta = float(vector @ following)
+        theta = self._vectors.dot(vector, following)
         following -= theta * vector
         if k:
-            following -= self._beside[-1] * self._vector(k - 1)
-        for _, block in self._blocks(k + 1):
-            following -= (block @ following) @ block
-        beta = float(np.sqrt(following @ following))
+            following -= self._beside[-1] * self._basis[k - 1]
+        self._basis.remove_from(following, k + 1)
+        beta = float(np.sqrt(self._vectors.dot(following, following)))
         if beta <= np.finfo(float).eps * max(abs(theta), *self._diagonal[:1], 0.0):
             beta = 0.0  # the space is exhausted: the solutions are exact
         else:
-            self._keep(following / beta)
+            self._basis.append(following / beta)
         self._diagonal.append(theta)
         self._beside.append(beta)
         return theta, beta
-
-    def _keep(self, vector: FloatArray) -> None:
-        k = len(self._diagonal) + bool(self._basis)
-        if k % VECTORS_AT_ONCE == 0:
-            self._basis.append(np.empty((VECTORS_AT_ONCE, len(vector))))
-        self._basis[-1][k % VECTORS_AT_ONCE] = vector
-
-    def _vector(self, k: int) -> FloatArray:
-        return self._basis[k // VECTORS_AT_ONCE][k % VECTORS_AT_ONCE]
-
-    def _blocks(self, n_vectors: int) -> list[tuple[int, FloatArray]]:
-        """The first vectors, in blocks, each with the number of its first one."""
-        starts = range(0, n_vectors, VECTORS_AT_ONCE)
-        return [
-            (start, block[: n_vectors - start])
-            for start, block in zip(starts, self._basis, strict=False)
-        ]
 
 
 class _Factors:
@@ -147,6 +165,7 @@ class _Factors:
     def coordinates(self) -> FloatArray:
         """Coordinates of each solution in the basis, shape (n_alphas, k)."""
         out = np.zeros((len(self._pivots), len(self._alphas)))
+        # Backward substitution in L' x = Delta^-1 z.
         following: FloatArray | float = 0.0
         for k in range(len(self._pivots) - 1, -1, -1):
             out[k] = following = self._z[k] / self._pivots[k] - self._ratios[k] * following

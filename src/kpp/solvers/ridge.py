@@ -22,52 +22,27 @@ alphas cost as many products as the smallest one alone.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from kpp._typing import BoolArray, FloatArray
-from kpp.geometry.maps import MapBlock
+from kpp._typing import FloatArray
 from kpp.solvers.krylov import KrylovSpace
-
-# Up to this many rows the Gram is diagonalised: exact for every alpha, and faster than iterating.
-DENSE_ROWS = 256
-
-
-@dataclass(frozen=True, eq=False)
-class RidgePath:
-    r"""Solutions for each alpha and target.
-
-    Parameters
-    ----------
-    alphas : array of shape (n_alphas,)
-        In the order given.
-    dual : array of shape (n_alphas, n_rows, n_targets)
-        r, with :math:`w = \Phi^\top r`.
-    intercept : array of shape (n_alphas, n_targets)
-        b.
-    n_iter : int
-        Products with the Gram, 0 for the dense way.
-    residual : array of shape (n_alphas,)
-        Residual of the linear system relative to its right-hand side, the largest over targets.
-    converged : bool array of shape (n_alphas,)
-        Whether it fell below the tolerance.
-    """
-
-    alphas: FloatArray
-    dual: FloatArray
-    intercept: FloatArray
-    n_iter: int
-    residual: FloatArray
-    converged: BoolArray
+from kpp.solvers.problem import (
+    DENSE_ROWS,
+    Embedding,
+    Product,
+    Solutions,
+    check_alphas,
+    row_weight,
+)
+from kpp.solvers.vectors import vectors_of
 
 
 def ridge_path(
-    block: MapBlock,
+    block: Embedding,
     y: Any,
     alphas: Any,
     sample_weight: Any = None,
@@ -75,12 +50,12 @@ def ridge_path(
     fit_intercept: bool = True,
     tol: float = 1e-8,
     max_iter: int = 1000,
-) -> RidgePath:
+) -> Solutions:
     r"""Solve ridge regression for every alpha.
 
     Parameters
     ----------
-    block : MapBlock
+    block : Embedding
         The embedding at the rows of the fit.
     y : array of shape (n_rows,) or (n_rows, n_targets)
         Targets.
@@ -98,7 +73,7 @@ def ridge_path(
 
     Returns
     -------
-    path : RidgePath
+    path : Solutions
 
     Warns
     -----
@@ -141,12 +116,12 @@ class RidgeProblem:
     """
 
     def __init__(
-        self, block: MapBlock, y: Any, sample_weight: Any = None, *, fit_intercept: bool = True
+        self, block: Embedding, y: Any, sample_weight: Any = None, *, fit_intercept: bool = True
     ) -> None:
         y = np.asarray(y, dtype=np.float64)
         targets = y.reshape(len(y), -1)
         n_rows = block.shape[0]
-        weight = np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
+        weight = row_weight(sample_weight, n_rows)
         self._root = np.sqrt(weight)
         self._share = weight / weight.sum() if fit_intercept else np.zeros(n_rows)
         self._center = self._share @ targets
@@ -156,21 +131,20 @@ class RidgeProblem:
         right = self._root[:, None] * (targets - self._center)
         self._dense, self._spaces = None, []
         if n_rows <= DENSE_ROWS:
-            gram_product: Callable[[FloatArray], FloatArray] = block.gram_matvec
+            gram_product: Product = block.gram_matvec
             self._dense = _Diagonalised(block.gram(), self._root, self._share, right)
         else:
             gram_product = block.gram_operator()
             # No reference back to this object: bases are large, and go when it goes.
             product = partial(_centred_product, gram_product, self._root, self._share)
-            self._spaces = [KrylovSpace(product, column) for column in right.T]
+            vectors = vectors_of(block)
+            self._spaces = [KrylovSpace(product, column, vectors) for column in right.T]
         # b = mean(y) - <w, mean row>; with w = Phi' r the mean of Phi w is share' G r.
         self._mean_gram = gram_product(self._share) if fit_intercept else np.zeros(n_rows)
 
-    def solve(self, alphas: Any, *, tol: float = 1e-8, max_iter: int = 1000) -> RidgePath:
+    def solve(self, alphas: Any, *, tol: float = 1e-8, max_iter: int = 1000) -> Solutions:
         """Solve for every alpha; parameters, result and warning as in `ridge_path`."""
-        alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
-        if alphas.size == 0 or not (alphas > 0).all() or not np.isfinite(alphas).all():
-            raise ValueError(f"alpha must be positive and finite; got {alphas}.")
+        alphas = check_alphas(alphas)
         if self._dense is not None:
             solutions = self._dense.solve(alphas)
             n_iter, residual = 0, np.zeros(len(alphas))
@@ -195,11 +169,11 @@ class RidgeProblem:
             solutions -= unit[None, :, None] * np.einsum("i,aij->aj", unit, solutions)[:, None]
         dual = self._root[None, :, None] * solutions
         intercept = self._center - np.einsum("i,aij->aj", self._mean_gram, dual)
-        return RidgePath(alphas, dual, intercept, n_iter, residual, converged)
+        return Solutions(alphas, dual, intercept, n_iter, residual, converged)
 
 
 def _centred_product(
-    gram_product: Callable[[FloatArray], FloatArray],
+    gram_product: Product,
     root: FloatArray,
     share: FloatArray,
     u: FloatArray,

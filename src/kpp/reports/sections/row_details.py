@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from kpp._rows import take_rows
 from kpp._typing import AnyArray, OffsetArray
 from kpp.certificates import certify_raw
 from kpp.explanations import explain_rules, explain_training_rows
-from kpp.models.building import take_rows
 from kpp.reports.escaping import shown
 from kpp.reports.numbers import number
 from kpp.reports.sections.variables import read_column

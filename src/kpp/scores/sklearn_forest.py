@@ -10,10 +10,10 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from kpp._typing import FloatArray, OffsetArray
-from kpp.export._loops import add_to_parents
 from kpp.forest.arrays import Forest
 from kpp.forest.layout import CATEGORICAL
 from kpp.geometry._loops import path_sums
+from kpp.scores._loops import add_to_parents
 
 NODE_FIELDS = {
     "left_child",
@@ -32,7 +32,7 @@ EMPTY_LEAF = 2.0**-10
 def write_forest(
     forest: Forest, node_value: FloatArray, intercept: float, node_rows: OffsetArray
 ) -> RandomForestRegressor:
-    """Build the regressor; see `CollapsedForest.to_sklearn`.
+    """Build the regressor; see `AdditiveForest.to_sklearn`.
 
     Parameters
     ----------

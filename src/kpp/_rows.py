@@ -1,0 +1,47 @@
+"""Rows and columns of arrays and data frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kpp._typing import AnyArray, BoolArray, FloatArray
+
+
+def take_rows(X: Any, rows: AnyArray) -> Any:
+    """Some rows of an array, a pandas or a polars data frame."""
+    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
+def column_spread(X: Any) -> FloatArray:
+    """Standard deviation of each column over its finite values; 0 where it holds no numbers."""
+    columns = _columns(X)
+    spread = np.zeros(len(columns))
+    for j, column in enumerate(columns):
+        values = np.asarray(column)
+        if values.dtype.kind not in "fiub":
+            continue
+        finite = values[np.isfinite(values)].astype(np.float64)
+        spread[j] = finite.std() if len(finite) else 0.0
+    return spread
+
+
+def columns_with_missing(X: Any) -> BoolArray:
+    """Which columns have a missing value in some row."""
+    return np.array([_any_missing(column) for column in _columns(X)], dtype=bool)
+
+
+def _columns(X: Any) -> Any:
+    return [X[name] for name in X.columns] if hasattr(X, "columns") else np.asarray(X).T
+
+
+def _any_missing(column: Any) -> bool:
+    if hasattr(column, "isna"):  # pandas
+        return bool(column.isna().any())
+    if hasattr(column, "null_count") and column.null_count():  # polars
+        return True
+    values = np.asarray(column)
+    if values.dtype == object:
+        return any(value is None or value != value for value in values.tolist())
+    return values.dtype.kind == "f" and bool(np.isnan(values).any())

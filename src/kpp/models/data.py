@@ -1,0 +1,115 @@
+"""What is given to fit: checked rows, labels, targets, weights and groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array, validate_data
+
+from kpp._rows import take_rows
+from kpp._typing import AnyArray, FloatArray
+from kpp.forest.grow import is_grown, traits_of
+
+
+@dataclass(frozen=True, eq=False)
+class FitData:
+    """The rows of a fit.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n_rows, n_features)
+        Rows.
+    labels : array of shape (n_rows,) or (n_rows, n_targets)
+        Target as the forests see it.
+    target : array of shape (n_rows,) or (n_rows, n_targets)
+        Target as the loss takes it: class numbers, or numbers.
+    weight : array of shape (n_rows,)
+        Weights, those of the classes included.
+    groups : array of shape (n_rows,), optional
+        Groups, for a splitter that keeps them whole.
+    is_weighted : bool
+        Whether some weight differs from 1. Forests are told of weights only then: not all of
+        them take any.
+    """
+
+    X: Any
+    labels: AnyArray
+    target: AnyArray
+    weight: FloatArray
+    groups: AnyArray | None = None
+    is_weighted: bool = True
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def given_weight(self) -> FloatArray | None:
+        """The weights, None where there are none to speak of."""
+        return self.weight if self.is_weighted else None
+
+    def take(self, rows: AnyArray) -> FitData:
+        """Return some of the rows; all of them, in order, are these data themselves."""
+        if len(rows) == len(self) and np.array_equal(rows, np.arange(len(self))):
+            return self
+        return replace(
+            self,
+            X=take_rows(self.X, rows),
+            labels=self.labels[rows],
+            target=self.target[rows],
+            weight=self.weight[rows],
+            groups=None if self.groups is None else self.groups[rows],
+        )
+
+
+def check_rows(estimator: Any, specs: list[tuple[str, Any]], X: Any) -> Any:
+    """Check X for a fit, and remember its columns on the estimator."""
+    if all(traits_of(spec).takes_frames for _, spec in specs):
+        # Such a forest prepares its columns itself: categories, infinities, strings.
+        if hasattr(X, "columns"):
+            validate_data(estimator, X, skip_check_array=True)
+        else:
+            X = validate_data(estimator, X, dtype=None, ensure_all_finite=False)
+    else:
+        X = _check_numbers(estimator, X)
+    if len(X) < 2 and not all(is_grown(spec) for _, spec in specs):
+        raise ValueError(f"Found {len(X)} sample(s), and a forest needs at least 2 to grow.")
+    return X
+
+
+def check_new_rows(estimator: Any, X: Any) -> Any:
+    """Check shape and names; values are checked by the forests, which know what they accept."""
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        return X
+    return validate_data(estimator, X, reset=False, dtype=None, ensure_all_finite=False)
+
+
+def _check_numbers(estimator: Any, X: Any) -> AnyArray:
+    try:
+        return validate_data(
+            estimator, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
+        )
+    except ValueError as error:
+        if "could not convert string" not in str(error):
+            raise
+        raise ValueError(
+            f"{error}. This forest takes numbers only: encode such columns, or use "
+            "forest='boosted', which takes the categorical columns of a data frame."
+        ) from error
+
+
+def check_target(y: Any, n_rows: int, *, one_column: bool = True) -> AnyArray:
+    """The target as an array, its numbers as numbers: also where a data frame holds objects."""
+    values = np.asarray(y)
+    if values.dtype == object:
+        numbers = np.array(values.tolist())
+        if numbers.dtype.kind in "biuf":
+            values = numbers
+    values = check_array(values, ensure_2d=False, dtype=None, input_name="y")
+    if len(values) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, but y has {len(values)}.")
+    if one_column and values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    return values

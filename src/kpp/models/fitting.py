@@ -1,0 +1,202 @@
+"""From a plan to fitted linear layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kpp._typing import AnyArray, FloatArray
+from kpp.geometry.maps import MapBlock
+from kpp.models.data import FitData
+from kpp.models.fits import Center, LinearFit
+from kpp.models.plans import FitPlan
+from kpp.models.selection import FoldSolution, LayerSettings, Selection, select
+from kpp.scores import AdditiveForest
+from kpp.solvers import Solutions
+
+FITTING = "fitting the linear layer"
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPlan:
+    """All that a fit has found.
+
+    Parameters
+    ----------
+    map : MapBlock
+        The model's embedding, at the fit rows.
+    node_coef : array of shape (n_scores, m)
+        w.
+    intercept : array of shape (n_scores,)
+        b.
+    dual : array of shape (n_fit_rows, n_scores)
+        r, beyond what the penalty shrinks to.
+    alpha : float
+        The penalty; of several layers the mean.
+    alphas, cv_scores : arrays of shape (n_alphas,)
+        The grid and its out-of-fold scores; None for a given alpha.
+    out_of_fold : array of shape (n_fit_rows, n_scores), optional
+        Out-of-fold scores at alpha.
+    fits : list of LinearFit
+        The layers; the model is the sum of their shares.
+    fold_fits : list of LinearFit, optional
+        Those that made the out-of-fold scores.
+    n_iter : int
+        Products with the Gram in the final fits.
+    """
+
+    map: MapBlock
+    node_coef: FloatArray
+    intercept: FloatArray
+    dual: FloatArray
+    alpha: float
+    alphas: FloatArray
+    cv_scores: FloatArray | None
+    out_of_fold: FloatArray | None
+    fits: list[LinearFit]
+    fold_fits: list[LinearFit] | None
+    n_iter: int
+
+
+def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPlan:
+    """Choose alpha and fit the layers of a plan.
+
+    Parameters
+    ----------
+    plan : FitPlan
+        From a regime. Its folds are let go when alpha is chosen.
+    data : FitData
+        All rows.
+    settings : LayerSettings
+        Loss and alpha.
+
+    Returns
+    -------
+    fitted : FittedPlan
+    """
+    rows, progress = plan.fit_rows, settings.progress
+    target, weight = data.target[rows], data.weight[rows]
+    center, offset = None, None
+    if plan.center is not None:
+        centered = fit_plan(plan.center, data, settings)
+        center = Center(centered.node_coef, centered.intercept)
+        # The same sums as a prediction makes.
+        additive = AdditiveForest.from_coefficients(
+            plan.map, centered.node_coef, centered.intercept
+        )
+        leaf_ids = [block.map.leaf_ids for block in additive.blocks if block.map is not None]
+        offset = additive.scores_at(leaf_ids)
+    layers = plan.layers
+    units = [settings.unit(layer.map, weight[layer.rows]) for layer in layers]
+    unit = float(np.mean(units))
+    selection = None
+    if settings.alpha is None:
+        selection = select(
+            plan.folds,
+            target,
+            weight,
+            settings,
+            unit=unit,
+            is_relative=plan.is_relative,
+            offset=offset,
+        )
+    fold_fits = None
+    if selection is not None:
+        fold_fits = [_fold_fit(found, rows, center) for found in selection.solutions]
+        selection.solutions.clear()
+    plan.folds.clear()  # their leaf ids are not needed any more
+    solved, alphas = [], []
+    for q, (layer, own_unit) in enumerate(zip(layers, units, strict=True)):
+        progress(FITTING, q, len(layers))
+        alphas.append(_alpha(settings, selection, own_unit))
+        own = layer.rows
+        part_offset = None if offset is None else offset[own]
+        problem = settings.pose(layer.map, target[own], weight[own], part_offset)
+        solved.append(
+            problem.solve(np.array([alphas[-1]]), tol=settings.tol, max_iter=settings.max_iter)
+        )
+    progress(FITTING, len(layers), len(layers))
+    shares = _shares(solved)
+    dual = np.zeros((len(rows), shares.shape[1]))
+    coefficients, intercept, fits = [], np.zeros(shares.shape[1]), []
+    for layer, found, alpha, share in zip(layers, solved, alphas, shares, strict=True):
+        own_dual = found.dual[0] * share
+        dual[layer.rows] = own_dual
+        coefficients.append(np.array([layer.map.rmatvec(r) for r in own_dual.T]))
+        intercept += found.intercept[0] * share
+        fits.append(
+            LinearFit(
+                part=layer.part,
+                rows=rows[layer.rows],
+                dual=found.dual[0],
+                intercept=_moved(found.intercept[0], center),
+                alpha=alpha,
+                center=center,
+                share=share,
+                n_iter=found.n_iter,
+            )
+        )
+    node_coef = np.hstack(coefficients)
+    if center is not None:
+        node_coef = node_coef + center.node_coef
+    if len(fits) == 1:
+        vars(fits[0])["node_coef"] = node_coef  # kept once
+    alpha = _alpha(settings, selection, unit)
+    return FittedPlan(
+        map=plan.map,
+        node_coef=node_coef,
+        intercept=_moved(intercept, center),
+        dual=dual,
+        alpha=alpha,
+        alphas=np.array([alpha]) if selection is None else selection.taus * unit,
+        cv_scores=None if selection is None else selection.cv_scores,
+        out_of_fold=None if selection is None else selection.out_of_fold,
+        fits=fits,
+        fold_fits=fold_fits,
+        n_iter=sum(found.n_iter for found in solved),
+    )
+
+
+def _alpha(settings: LayerSettings, selection: Selection | None, unit: float) -> float:
+    """The penalty on a map of a given scale."""
+    if selection is None:
+        assert settings.alpha is not None
+        return settings.alpha
+    return float(selection.taus[selection.best] * unit)
+
+
+def _moved(intercept: FloatArray, center: Center | None) -> FloatArray:
+    return intercept if center is None else intercept + center.intercept
+
+
+def _fold_fit(found: FoldSolution, fit_rows: AnyArray, center: Center | None) -> LinearFit:
+    """What a fold fitted, for keeping."""
+    solutions = found.solutions
+    return LinearFit(
+        part=found.fold.part,
+        rows=fit_rows[found.fold.train_rows],
+        dual=solutions.dual[0],
+        intercept=_moved(solutions.intercept[0], center),
+        alpha=float(solutions.alphas[0]),
+        center=center,
+        n_iter=solutions.n_iter,
+    )
+
+
+def _shares(solved: list[Solutions]) -> FloatArray:
+    """Factor of each layer in each score, shape (n_layers, n_scores).
+
+    A score whose class a layer's rows lack is averaged over the other layers.
+    """
+    n_scores = solved[0].dual.shape[2]
+    if len(solved) == 1:
+        return np.ones((1, n_scores))
+    seen = np.array([np.ones(n_scores, bool) if s.seen is None else s.seen for s in solved])
+    if not seen.any(axis=0).all():
+        raise ValueError(
+            "regime='cross-fit' needs rows of every class in at least one fold that fits; "
+            "use fewer folds or another regime."
+        )
+    shares: FloatArray = seen / seen.sum(axis=0)
+    return shares

@@ -1,0 +1,152 @@
+"""What a regime decides before anything is fitted: maps, rows, folds, and what to shrink to."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from sklearn.utils import check_random_state
+
+from kpp._typing import AnyArray
+from kpp.geometry.maps import MapBlock
+from kpp.models.data import FitData
+from kpp.models.fits import MapPart
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One fold: an embedding that has not seen the test rows, at train and test rows.
+
+    Parameters
+    ----------
+    train, test : MapBlock
+        The same embedding at both sets of rows.
+    train_rows, test_rows : int arrays
+        Which of the fit rows these are.
+    part : MapPart
+        The embedding at the train rows, without leaf ids of its own.
+    """
+
+    train: MapBlock
+    test: MapBlock
+    train_rows: AnyArray
+    test_rows: AnyArray
+    part: MapPart
+
+    @classmethod
+    def of(cls, part: MapPart, train_rows: AnyArray, test_rows: AnyArray) -> Fold:
+        """Make both sides of a fold from a part of a map."""
+        trees = part.make()
+        return cls(
+            trees.rows(train_rows),
+            trees.rows(test_rows),
+            train_rows,
+            test_rows,
+            part.at(train_rows),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A linear layer to be fitted.
+
+    Parameters
+    ----------
+    map : MapBlock
+        The embedding at its rows.
+    rows : int array
+        Which of the fit rows these are.
+    part : MapPart
+        The same, without leaf ids of its own.
+    """
+
+    map: MapBlock
+    rows: AnyArray
+    part: MapPart
+
+
+@dataclass(frozen=True, eq=False)
+class FitPlan:
+    """How a model is fitted.
+
+    Parameters
+    ----------
+    map : MapBlock
+        The model's embedding, at the fit rows.
+    fit_rows : int array
+        Rows that linear layers are fitted on.
+    partition_rows : int array, optional
+        Rows that the forest is grown on; None where it was grown on others.
+    layers : list of Layer
+        One, or several whose average is the model.
+    folds : list of Fold
+        For the choice of alpha; empty where it is given.
+    is_relative : bool
+        Whether the maps of the folds differ in scale from the final one, so that alpha is
+        carried relative to it; otherwise, as in the paper, it is the same number everywhere.
+    center : FitPlan, optional
+        A model that is fitted first, and shrunk to.
+    """
+
+    map: MapBlock
+    fit_rows: AnyArray
+    partition_rows: AnyArray | None
+    layers: list[Layer]
+    folds: list[Fold]
+    is_relative: bool = False
+    center: FitPlan | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Splitter:
+    """The folds of a fit.
+
+    Parameters
+    ----------
+    cv : int or splitter
+        As the user gave it.
+    random_state : int, RandomState or None
+        Seed of the folds of a number.
+    is_stratified : bool
+        Whether a number means folds with the same shares of the classes.
+    """
+
+    cv: Any
+    random_state: Any
+    is_stratified: bool
+
+    def split(self, data: FitData) -> list[tuple[AnyArray, AnyArray]]:
+        """Train and test rows of every fold; every row is in one test fold."""
+        splitter = self._splitter(data.labels)
+        with warnings.catch_warnings():
+            # A rare class may be absent from a fold; that is provided for.
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+            splits = list(splitter.split(data.X, data.labels, data.groups))
+        tested = np.concatenate([test for _, test in splits])
+        if not np.array_equal(np.sort(tested), np.arange(len(data))):
+            raise ValueError("cv must put every row into exactly one test fold.")
+        if any(len(np.intersect1d(train, test)) for train, test in splits):
+            raise ValueError("cv must keep the rows of a test fold out of its training rows.")
+        if data.is_weighted and any(data.weight[train].sum() == 0 for train, _ in splits):
+            raise ValueError(
+                "All sample weight lies in one fold, and nothing is left to fit on when it is held "
+                "out: give alpha as a number, or a positive weight to rows of other folds."
+            )
+        return splits
+
+    def _splitter(self, labels: AnyArray) -> Any:
+        if not isinstance(self.cv, int | np.integer):
+            return check_cv(self.cv, labels, classifier=self.is_stratified)
+        if self.cv < 2:
+            raise ValueError(f"cv must be at least 2 folds, or a splitter; got {self.cv}.")
+        random = check_random_state(self.random_state)
+        n_rows = len(labels)
+        if n_rows < 2:
+            raise ValueError(f"alpha='auto' needs at least 2 rows for its folds; got {n_rows}.")
+        largest = np.unique(labels, return_counts=True)[1].max() if self.is_stratified else 0
+        if largest >= 2:
+            return StratifiedKFold(min(self.cv, largest), shuffle=True, random_state=random)
+        return KFold(min(self.cv, n_rows), shuffle=True, random_state=random)

@@ -1,0 +1,386 @@
+"""The regimes: which labels the forest has seen, how a fit is laid out, and what may be said of it.
+
+One class a regime. A fitted model knows its own by name, ``model.regime_``; whoever must know more
+asks `regime_of`.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from kpp._rows import take_rows
+from kpp._typing import AnyArray
+from kpp.forest.arrays import Forest
+from kpp.forest.grow import is_grown
+from kpp.forest.route import route
+from kpp.geometry.composed import BlockMap, named_blocks
+from kpp.geometry.maps import MapBlock
+from kpp.geometry.weights import PathWeights
+from kpp.models.data import FitData
+from kpp.models.fits import MapPart
+from kpp.models.grower import Grower
+from kpp.models.plans import FitPlan, Fold, Layer, Splitter
+
+ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
+# For a regime: whether the representation is independent of the labels of the fit rows (None: that
+# is the caller's word), and why.
+Independence = tuple[bool | None, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Regime(ABC):
+    """How a model is fitted, as far as labels are concerned.
+
+    Parameters
+    ----------
+    splitter : Splitter
+        The folds.
+    chooses_alpha : bool
+        Whether alpha is to be chosen, and folds are needed.
+    alpha_selection : str
+        How; only a regime whose forest sees all labels has a choice.
+    honest_fraction : float
+        Share of the rows for the linear layer, where it has rows of its own.
+    center : {"zero", "partition"}
+        What the penalty shrinks to.
+    random_state : int, RandomState or None
+        Seed of the split.
+    """
+
+    splitter: Splitter
+    chooses_alpha: bool
+    alpha_selection: str = "fold-grown"
+    honest_fraction: float = 0.5
+    center: str = "zero"
+    random_state: Any = field(default=None, repr=False)
+
+    name: ClassVar[str]
+    # The paper's number of the regime.
+    number: ClassVar[str]
+    # Who saw what, in half a sentence.
+    in_short: ClassVar[str]
+    # The same in a sentence; then what may be claimed, and what may not.
+    saw: ClassVar[str]
+    may_claim: ClassVar[str]
+    may_not_claim: ClassVar[str]
+    # What that means for a risk bound.
+    on_bounds: ClassVar[str]
+    independence: ClassVar[Independence]
+    # Whether the forest is grown on the labels that the linear layer is fitted on.
+    grows_on_fit_rows: ClassVar[bool] = False
+    # Whether the model is the average of linear layers, one for each fold.
+    averages_folds: ClassVar[bool] = False
+    # Whether the forest comes from elsewhere.
+    takes_grown_forest: ClassVar[bool] = False
+    # Whether forest and linear layer have rows of their own.
+    splits_rows: ClassVar[bool] = False
+
+    @property
+    def selection(self) -> str:
+        """How alpha is chosen: "given", or one of the ways; only shared forests have several."""
+        return "frozen" if self.chooses_alpha else "given"
+
+    def rows(self, n_rows: int) -> tuple[AnyArray | None, AnyArray]:
+        """Partition rows, for the forest, and fit rows, for the linear layer."""
+        return np.arange(n_rows), np.arange(n_rows)
+
+    @abstractmethod
+    def plan(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> FitPlan:
+        """Grow the forests and lay out the fit.
+
+        Parameters
+        ----------
+        data : FitData
+            All rows.
+        grower : Grower
+            The forests.
+        partition, fit : int arrays
+            From `rows`.
+
+        Returns
+        -------
+        plan : FitPlan
+        """
+
+    def check_forest(self, spec: Any) -> None:
+        """Refuse a forest that does not go with the regime."""
+        if is_grown(spec):
+            raise ValueError(
+                f"regime={self.name!r} grows its forest; {spec!r} is already grown. Use "
+                "regime='fixed' if it was fitted on other data."
+            )
+
+    def _on_one_map(
+        self, data: FitData, embedding: MapBlock, partition: AnyArray | None, fit: AnyArray
+    ) -> FitPlan:
+        """One linear layer on a map that its folds share."""
+        folds = []
+        if self.chooses_alpha:
+            part = MapPart(embedding)
+            splits = self.splitter.split(data.take(fit))
+            folds = [
+                Fold(embedding.rows(a), embedding.rows(b), a, b, part.at(a)) for a, b in splits
+            ]
+        return FitPlan(embedding, fit, partition, [_only(embedding)], folds)
+
+
+class Shared(Regime):
+    """Forest and linear layer see the same labels: the most accurate, and the default."""
+
+    name, number = "shared", "PB-04"
+    in_short = "the forest has seen the labels of the linear layer"
+    saw = "The trees were grown on the same labels as the linear layer."
+    may_claim = (
+        "Scores on test rows that the fit has not used are honest. Attributions and certificates "
+        "are exact statements about this fitted model."
+    )
+    may_not_claim = (
+        "Bounds computed on the training rows are diagnostics, not guarantees: the representation "
+        "has seen their labels."
+    )
+    on_bounds = (
+        "The forest has seen the labels that the linear layer was fitted on: risk bounds on these "
+        "rows are diagnostics, not guarantees."
+    )
+    independence = (
+        False,
+        "label-dependent (PB-04): these labels grew the trees and set the weights",
+    )
+    grows_on_fit_rows = True
+
+    @property
+    def selection(self) -> str:
+        """How alpha is chosen: as the user asks for."""
+        return self.alpha_selection if self.chooses_alpha else "given"
+
+    def plan(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> FitPlan:
+        """One forest on all rows; for the choice of alpha see `alpha_selection`."""
+        if self.selection == "fold-grown":
+            return self._fold_grown(data, grower)
+        embedding = grower.plain(data).on(data.X)
+        if self.selection != "regrown":
+            return self._on_one_map(data, embedding, partition, fit)
+        folds = [self._regrown(data, grower, *rows) for rows in self.splitter.split(data)]
+        return FitPlan(embedding, fit, partition, [_only(embedding)], folds)
+
+    def _regrown(self, data: FitData, grower: Grower, train: AnyArray, test: AnyArray) -> Fold:
+        """A whole forest for one fold."""
+        own = data.take(train)
+        grown = grower.plain(own)
+        at_train, at_test = grown.on(own.X), grown.on(take_rows(data.X, test))
+        return Fold(at_train, at_test, train, test, MapPart(at_train))
+
+    def _fold_grown(self, data: FitData, grower: Grower) -> FitPlan:
+        """One forest in as many groups as folds; the trees of a group never see their fold."""
+        splits = self.splitter.split(data)
+        rows_of_groups = [train for train, _ in splits]
+        forests = grower.in_groups(data, rows_of_groups)
+        blocks: list[tuple[str, MapBlock]] = []
+        trees: list[list[slice]] = [[] for _ in splits]
+        weights: list[list[PathWeights | None]] = [[] for _ in splits]
+        for name, spec in grower.specs:
+            own = [by_group.pop(0) for by_group in forests]
+            stops = np.cumsum([0, *(forest.n_trees for forest in own)]).tolist()
+            joined = Forest.concatenate(own, release=True)
+            del own
+            embedding = grower.weigh(spec, joined, data)
+            embedding = embedding.at_leaves(route(joined, data.X, n_jobs=grower.n_jobs))
+            blocks.append((name, embedding))
+            for q, rows in enumerate(rows_of_groups):
+                trees[q].append(slice(stops[q], stops[q + 1]))
+                own_weights = None
+                if not grower.weighs_by_trees_alone(joined):
+                    # Weights that are estimated on rows must not see the rows of the fold.
+                    group = joined.take_trees(trees[q][-1])
+                    own_weights = grower.weigh(spec, group, data.take(rows)).weights
+                weights[q].append(own_weights)
+        whole = grower.together(blocks)
+        folds = [
+            Fold.of(MapPart(whole, None, tuple(trees[q]), tuple(weights[q])), train, test)
+            for q, (train, test) in enumerate(splits)
+        ]
+        rows = np.arange(len(data))
+        return FitPlan(whole, rows, rows, [_only(whole)], folds, is_relative=True)
+
+
+class Honest(Regime):
+    """The forest is grown on one part of the rows, the linear layer fitted on the other."""
+
+    name, number = "honest", "PB-02"
+    in_short = "the forest was grown on other rows than the linear layer was fitted on"
+    saw = (
+        "The trees were grown on one part of the training rows, the linear layer was fitted on "
+        "the other."
+    )
+    may_claim = (
+        "Given the trees, the rows of the linear layer are a fresh sample: bounds computed on them "
+        "can be guarantees, under the conditions that each bound lists."
+    )
+    may_not_claim = (
+        "Rows that grew the trees do not count for the guarantee, and rows that are not "
+        "independent draws of one distribution break it."
+    )
+    on_bounds = (
+        "The forest was grown on other rows than the linear layer: a risk bound on the rows of "
+        "the fit may be a guarantee, and says which of its conditions hold."
+    )
+    independence = (True, "the forest was grown on the partition fold (PB-02)")
+    splits_rows = True
+
+    def rows(self, n_rows: int) -> tuple[AnyArray, AnyArray]:
+        """Two random parts. Unstratified: given one, the other must be independent draws."""
+        partition, fit = train_test_split(
+            np.arange(n_rows), test_size=self.honest_fraction, random_state=self.random_state
+        )
+        return partition, fit
+
+    def plan(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> FitPlan:
+        """Trees of the partition rows, at the fit rows."""
+        if self.center == "zero":
+            embedding = grower.plain(data.take(partition)).on(take_rows(data.X, fit))
+            return self._on_one_map(data, embedding, partition, fit)
+        # A shared model of the partition rows: its trees are used, and its w is shrunk to. Its
+        # draws must not move those of this fit.
+        seed = copy.deepcopy(self.random_state)
+        splitter = replace(self.splitter, random_state=seed)
+        shared = Shared(splitter, self.chooses_alpha, self.alpha_selection)
+        own = data.take(partition)
+        own = replace(own, is_weighted=bool(own.is_weighted and (own.weight != 1).any()))
+        rows = np.arange(len(own))
+        center = shared.plan(own, replace(grower, random_state=seed), rows, rows)
+        center = replace(center, fit_rows=partition, partition_rows=partition)
+        embedding = center.map.on(take_rows(data.X, fit))
+        return replace(self._on_one_map(data, embedding, partition, fit), center=center)
+
+
+class CrossFit(Regime):
+    """For each fold q, trees without q and q + 1, the linear layer on q + 1; their average."""
+
+    name, number = "cross-fit", "PB-03"
+    in_short = "each fold is fitted on trees that have not seen it"
+    saw = (
+        "For every fold, the trees were grown without it and without the fold that its linear "
+        "layer was fitted on; the model is the average over the folds."
+    )
+    may_claim = (
+        "Every fold's linear layer was fitted on rows that its trees had not seen: bounds can be "
+        "guarantees fold by fold."
+    )
+    may_not_claim = (
+        "The bounds of the folds share one probability of failing, and carry over to the average "
+        "only for convex losses."
+    )
+    on_bounds = (
+        "Every fold was fitted on trees that have not seen it: risk bounds are taken fold by fold, "
+        "and each says of what it speaks and which of its conditions hold."
+    )
+    independence = (True, "fold by fold, the trees were grown on other folds (PB-03)")
+    averages_folds = True
+
+    def plan(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> FitPlan:
+        """A map and a linear layer for every fold."""
+        splits = self.splitter.split(data)
+        if len(splits) < 3:
+            raise ValueError(
+                "regime='cross-fit' needs at least 3 folds: one to predict, one to fit on and one "
+                f"to grow on; got {len(splits)}."
+            )
+        tests = [test for _, test in splits]
+        fits = [*tests[1:], tests[0]]
+        if any(data.weight[rows].sum() == 0 for rows in fits):
+            raise ValueError(
+                "regime='cross-fit' fits on every fold in turn, and the rows of one have no weight "
+                "at all: use fewer folds, or another regime."
+            )
+        rows_of_groups = [
+            np.setdiff1d(train, fit) for (train, _), fit in zip(splits, fits, strict=True)
+        ]
+        blocks, layers, folds = [], [], []
+        forests = grower.in_groups(data, rows_of_groups)
+        for q, (rows, of_group) in enumerate(zip(rows_of_groups, forests, strict=True)):
+            own = data.take(rows)
+            named: list[tuple[str, MapBlock]] = [
+                (name, grower.weigh(spec, forest, own).on(data.X))
+                for (name, spec), forest in zip(grower.specs, of_group, strict=True)
+            ]
+            embedding = grower.together(named)
+            blocks += [(f"{name}fold{q}", block) for name, block in named_blocks(embedding)]
+            fold = Fold.of(MapPart(embedding), fits[q], tests[q])
+            layers.append(Layer(fold.train, fold.train_rows, fold.part))
+            folds.append(fold)
+        return FitPlan(BlockMap(blocks), fit, partition, layers, folds, is_relative=True)
+
+
+class Fixed(Regime):
+    """The forest is given; that it saw other data is the caller's word."""
+
+    name, number = "fixed", "PB-01"
+    in_short = "the forest was given, and has seen other data, as the caller says"
+    saw = "The forest was given. The caller says that it was fitted on other data."
+    may_claim = (
+        "If that is so, all rows of the fit are fresh for the representation, and bounds on them "
+        "can be guarantees."
+    )
+    may_not_claim = (
+        "The library cannot check what the forest has seen. If it saw these labels, nothing here "
+        "is guaranteed."
+    )
+    on_bounds = (
+        "That the forest was grown on other data is the caller's word: every guarantee rests on it."
+    )
+    independence = (None, "the caller says that the forest saw other data (PB-01)")
+    takes_grown_forest = True
+
+    def rows(self, n_rows: int) -> tuple[None, AnyArray]:
+        """No partition rows: the forest was grown elsewhere."""
+        return None, np.arange(n_rows)
+
+    def plan(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> FitPlan:
+        """The given forest, at all rows."""
+        return self._on_one_map(data, grower.plain(data).on(data.X), None, fit)
+
+    def check_forest(self, spec: Any) -> None:
+        """Refuse a forest that is still to be grown."""
+        if not is_grown(spec):
+            raise ValueError(
+                "regime='fixed' takes a forest that was fitted on other data: a kpp "
+                "Forest, or sklearn.frozen.FrozenEstimator(fitted_ensemble); got "
+                f"{spec!r}."
+            )
+
+
+REGIMES: dict[str, type[Regime]] = {
+    regime.name: regime for regime in (Shared, Honest, CrossFit, Fixed)
+}
+
+
+def regime_of(model: Any) -> type[Regime]:
+    """Return the regime of a fitted model.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+
+    Returns
+    -------
+    regime : type of Regime
+        Its name, number, sentences, and what is true of it.
+
+    Examples
+    --------
+    >>> from kpp.models.regimes import REGIMES
+    >>> REGIMES["honest"].number, REGIMES["shared"].independence[0]
+    ('PB-02', False)
+    """
+    return REGIMES[model.regime_]
+
+
+def _only(embedding: MapBlock) -> Layer:
+    return Layer(embedding, np.arange(embedding.shape[0]), MapPart(embedding))

@@ -1,0 +1,176 @@
+"""Regression and classification: from y to a loss, and from scores to answers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import get_scorer
+from sklearn.utils import compute_sample_weight
+
+from kpp._typing import AnyArray, FloatArray
+from kpp.solvers import LogLoss, Loss, SquaredLoss, log_loss
+
+
+class Task(ABC):
+    """What a fit needs to know of the target."""
+
+    loss: Loss
+    classes: AnyArray | None = None
+
+    @abstractmethod
+    def answers(self, scores: FloatArray) -> FloatArray:
+        """Return what `oof_prediction_` holds: predictions, or probabilities."""
+
+    @abstractmethod
+    def labels(self, target: AnyArray) -> AnyArray:
+        """Return the loss's target as the user's."""
+
+    @abstractmethod
+    def shaped(self, per_score: FloatArray) -> Any:
+        """Return numbers per score in scikit-learn's shape for this task."""
+
+    @abstractmethod
+    def fixed_predictor(self, scores: FloatArray) -> Any:
+        """Return an estimator whose predictions are these scores', for a scorer."""
+
+    def merit(
+        self, target: AnyArray, scores: FloatArray, weight: FloatArray, scoring: Any
+    ) -> float:
+        """Return the figure of merit of out-of-fold scores, higher is better."""
+        if scoring is None:
+            return self.loss.merit(target, scores, weight)
+        shim, rows = self.fixed_predictor(scores), np.arange(len(scores))
+        weights = {} if (weight == 1).all() else {"sample_weight": weight}
+        return float(get_scorer(scoring)(shim, rows, self.labels(target), **weights))
+
+
+class Regression(Task):
+    """One target, or several.
+
+    Parameters
+    ----------
+    n_targets : int
+        Number of targets.
+    is_single : bool
+        Whether y has one dimension.
+    """
+
+    def __init__(self, n_targets: int, is_single: bool) -> None:
+        self.loss = SquaredLoss(n_targets)
+        self.is_single = is_single
+
+    def answers(self, scores: FloatArray) -> FloatArray:
+        """Return predictions, shape (n_rows,) or (n_rows, n_targets)."""
+        return scores[:, 0] if self.is_single else scores
+
+    def labels(self, target: AnyArray) -> AnyArray:
+        """Return y, shape (n_rows,) or (n_rows, n_targets)."""
+        return self.answers(target)
+
+    def shaped(self, per_score: FloatArray) -> Any:
+        """Return the numbers of the only target, or of each."""
+        return per_score[0] if self.is_single else per_score
+
+    def fixed_predictor(self, scores: FloatArray) -> Any:
+        """Return a regressor of these scores."""
+        return _FixedRegressor(self.answers(scores))
+
+
+class Classification(Task):
+    """Two classes, or more.
+
+    Parameters
+    ----------
+    classes : array of shape (n_classes,)
+        Labels, sorted.
+    """
+
+    loss: LogLoss
+    classes: AnyArray
+
+    def __init__(self, classes: AnyArray) -> None:
+        self.classes = classes
+        self.loss = log_loss(len(classes))
+
+    def answers(self, scores: FloatArray) -> FloatArray:
+        """Return probabilities, shape (n_rows, n_classes)."""
+        return self.loss.link(scores)
+
+    def labels(self, target: AnyArray) -> AnyArray:
+        """Return class labels, shape (n_rows,)."""
+        return self.classes[target]
+
+    def shaped(self, per_score: FloatArray) -> Any:
+        """Return the numbers as they are, one entry per score."""
+        return per_score
+
+    def fixed_predictor(self, scores: FloatArray) -> Any:
+        """Return a classifier of these scores."""
+        return _FixedClassifier(scores, self)
+
+
+def weight_of_classes(
+    class_weight: Any, labels: AnyArray, counted_rows: AnyArray | None = None
+) -> FloatArray:
+    """Weight each row by its class.
+
+    Parameters
+    ----------
+    class_weight : "balanced" or dict
+        scikit-learn's.
+    labels : array of shape (n_rows,)
+        Class labels.
+    counted_rows : int array, optional
+        The rows whose classes "balanced" counts; all by default. A class that they lack counts
+        as one that they hold once.
+
+    Returns
+    -------
+    weight : array of shape (n_rows,)
+    """
+    if counted_rows is not None and isinstance(class_weight, str) and class_weight == "balanced":
+        known = labels[counted_rows]
+        count = dict(zip(*np.unique(known, return_counts=True), strict=True))
+        scale = len(known) / len(count)
+        class_weight = {c: scale / count.get(c, 1) for c in np.unique(labels).tolist()}
+    return np.asarray(compute_sample_weight(class_weight, labels), dtype=np.float64)
+
+
+class _FixedRegressor(RegressorMixin, BaseEstimator):
+    """Predictions that are already there; X are row numbers."""
+
+    def __init__(self, prediction: Any = None) -> None:
+        self.prediction = prediction
+
+    def predict(self, X: Any) -> Any:
+        return self.prediction[X]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
+class _FixedClassifier(ClassifierMixin, BaseEstimator):
+    """Predictions that are already there; X are row numbers."""
+
+    def __init__(self, scores: Any = None, task: Any = None) -> None:
+        self.scores = scores
+        self.task = task
+
+    @property
+    def classes_(self) -> Any:
+        return self.task.classes
+
+    def predict(self, X: Any) -> Any:
+        return self.task.classes[self.task.loss.classes(self.scores[X])]
+
+    def predict_proba(self, X: Any) -> Any:
+        return self.task.loss.link(self.scores[X])
+
+    def decision_function(self, X: Any) -> Any:
+        return self.scores[X, 0] if self.scores.shape[1] == 1 else self.scores[X]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True

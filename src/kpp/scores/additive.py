@@ -1,0 +1,345 @@
+"""`AdditiveForest`: a fitted model as forests with one number per node and score."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kpp._parallel import blocks_of, run_blocks
+from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
+from kpp.forest.arrays import Forest
+from kpp.forest.join import check_one_reading, join_forests
+from kpp.forest.route import route
+from kpp.geometry._loops import gather_leaves
+from kpp.geometry.composed import forest_blocks
+from kpp.geometry.maps import MapBlock, PathMap
+
+if TYPE_CHECKING:
+    from sklearn.ensemble import RandomForestRegressor
+
+ROWS_PER_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreBlock:
+    r"""One forest of an additive model.
+
+    Parameters
+    ----------
+    name : str
+        Name of the block; empty for the only forest of a model.
+    forest : Forest
+        Its trees.
+    node_values : array of shape (n_scores, n_nodes)
+        Path sums :math:`P_k(v) = \sum_{u \preceq v} s_u w_{k, u}`.
+    coef : array of shape (n_scores, n_nodes), optional
+        w. None where only the path sums are known.
+    squared_scale : array of shape (n_nodes,), optional
+        :math:`s_v^2`, the squared coordinates: the metric.
+    map : PathMap, optional
+        The embedding at the rows of the fit.
+    node_rows : int array of shape (n_nodes,), optional
+        Number of rows of the fit in each node; counted by `rows_of_nodes` where there is a map.
+    """
+
+    name: str
+    forest: Forest
+    node_values: FloatArray
+    coef: FloatArray | None = None
+    squared_scale: FloatArray | None = None
+    map: PathMap | None = None
+    node_rows: OffsetArray | None = None
+
+    @property
+    def contribution(self) -> FloatArray:
+        r"""What each node adds to the scores, :math:`s_v w_v`; shape (n_scores, n_nodes)."""
+        if self.coef is not None and self.squared_scale is not None:
+            return np.ascontiguousarray(self.scale * self.coef)
+        parent = self.forest.parent
+        above = np.where(parent >= 0, self.node_values[:, parent], 0.0)
+        return np.ascontiguousarray(self.node_values - above)
+
+    @property
+    def scale(self) -> FloatArray:
+        """The coordinates s, shape (n_nodes,)."""
+        if self.map is not None:
+            return self.map.scale
+        if self.squared_scale is None:
+            raise ValueError("These trees came without weights: there is no metric on them.")
+        return np.sqrt(self.squared_scale)
+
+    def rows_of_nodes(self) -> OffsetArray | None:
+        """Number of rows of the fit in each node, shape (n_nodes,); None where it is not known."""
+        return self.node_rows if self.map is None else self.map.rows_below()
+
+    @property
+    def variable(self) -> IntArray:
+        """Column that the split above each node tests, -1 at roots; shape (n_nodes,)."""
+        parent = self.forest.parent
+        variable = np.where(parent >= 0, self.forest.feature[parent], -1)
+        return np.ascontiguousarray(variable, dtype=np.int32)
+
+    @property
+    def tree_names(self) -> tuple[str, ...]:
+        """Names of the trees, as in the names of the coordinates."""
+        front = f"{self.name}__" if self.name else ""
+        return tuple(f"{front}t{tree}" for tree in range(self.forest.n_trees))
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveForest:
+    r"""A fitted model as forests with one number per node and score.
+
+    .. math::
+        g_k(x) = b_k + \sum_t P_k(\ell_t(x)), \qquad
+        P_k(v) = \sum_{u \preceq v} s_u w_{k, u}
+
+    with the sum over the nodes u from the root down to v. A prediction reads the leaves only; the
+    differences along a path are the node-level attribution. Every room that reads a fitted model
+    reads this; ``model.additive_`` has one block per forest of the model, ``model.collapse()`` has
+    them all in one forest.
+
+    Parameters
+    ----------
+    blocks : tuple of ScoreBlock
+        The forests.
+    intercept : array of shape (n_scores,)
+        :math:`b_k`.
+    classes : array of shape (n_classes,), optional
+        Class labels; None where the scores are the prediction. Two classes have one score, the
+        log-odds of the second; more have one each, and the softmax makes them probabilities.
+    """
+
+    blocks: tuple[ScoreBlock, ...]
+    intercept: FloatArray
+    classes: AnyArray | None = None
+
+    @classmethod
+    def from_coefficients(
+        cls,
+        embedding: MapBlock,
+        coef: FloatArray,
+        intercept: FloatArray,
+        classes: AnyArray | None = None,
+    ) -> AdditiveForest:
+        """Collapse coefficients on a map.
+
+        Parameters
+        ----------
+        embedding : MapBlock
+            The map at the rows of the fit; one forest or several.
+        coef : array of shape (n_scores, m)
+            w.
+        intercept : array of shape (n_scores,)
+            b.
+        classes : array, optional
+            Class labels.
+
+        Returns
+        -------
+        additive : AdditiveForest
+        """
+        blocks, first = [], 0
+        for name, block in forest_blocks(embedding):
+            own = coef[:, first : first + block.shape[1]]
+            first += block.shape[1]
+            values = np.stack([block.path_sums(block.scale * row) for row in own])
+            blocks.append(ScoreBlock(name, block.forest, values, own, block.squared_scale, block))
+        return cls(tuple(blocks), np.asarray(intercept, dtype=np.float64), classes)
+
+    def __repr__(self) -> str:
+        return (
+            f"AdditiveForest(n_trees={self.n_trees}, "
+            f"n_nodes={sum(block.forest.n_nodes for block in self.blocks)}, "
+            f"n_scores={self.n_scores})"
+        )
+
+    @property
+    def n_scores(self) -> int:
+        """Number of scores."""
+        return len(self.intercept)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees, over all blocks."""
+        return sum(block.forest.n_trees for block in self.blocks)
+
+    @property
+    def link(self) -> str:
+        """How scores become answers: "identity", "logistic" or "softmax"."""
+        if self.classes is None:
+            return "identity"
+        return "logistic" if len(self.classes) == 2 else "softmax"
+
+    @property
+    def outputs(self) -> tuple[Hashable, ...]:
+        """What the scores stand for: classes, or numbers of targets; one for a single score."""
+        if self.classes is None:
+            return tuple(range(self.n_scores))
+        listed = self.classes.tolist()
+        return tuple(listed) if len(listed) > 2 else (listed[1],)
+
+    @cached_property
+    def forest(self) -> Forest:
+        """All trees in one forest, block after block; in float64 where blocks differ."""
+        return join_forests([block.forest for block in self.blocks])
+
+    @property
+    def node_values(self) -> FloatArray:
+        """Path sums of all blocks side by side, shape (n_scores, n_nodes)."""
+        if len(self.blocks) == 1:
+            return self.blocks[0].node_values
+        return np.hstack([block.node_values for block in self.blocks])
+
+    @property
+    def node_rows(self) -> OffsetArray | None:
+        """Number of rows of the fit in each node of all blocks; None where it is not known."""
+        counted = [block.rows_of_nodes() for block in self.blocks]
+        known = [rows for rows in counted if rows is not None]
+        return np.concatenate(known) if len(known) == len(counted) else None
+
+    def in_one_forest(self, feature_names: Any = None) -> AdditiveForest:
+        """Return the same scores from a single forest.
+
+        Parameters
+        ----------
+        feature_names : array of str, optional
+            Names of the columns, for a forest that has none.
+
+        Returns
+        -------
+        additive : AdditiveForest
+            With one block, without a name.
+        """
+        check_one_reading([block.forest for block in self.blocks])
+        forest = self.forest
+        if forest.feature_names is None and feature_names is not None:
+            # A forest that was given without names, in a model fitted on a data frame.
+            forest = replace(forest, feature_names=tuple(str(name) for name in feature_names))
+        only = ScoreBlock(
+            name="",
+            forest=forest,
+            node_values=self.node_values,
+            coef=_side_by_side([block.coef for block in self.blocks]),
+            squared_scale=_side_by_side([block.squared_scale for block in self.blocks]),
+            node_rows=self.node_rows,
+        )
+        return AdditiveForest((only,), self.intercept, self.classes)
+
+    def to_sklearn(self, score: int = 0) -> RandomForestRegressor:
+        r"""Write one score as a genuine ``RandomForestRegressor``.
+
+        Its ``predict`` is the score, intercept included: with K trees a node holds
+        :math:`K P(v) + b`, and scikit-learn averages over the trees. Internal nodes hold their
+        path sums, so the Saabas decomposition of this forest (that of treeinterpreter) is the
+        variable-level attribution of the model. Tools that recompute internal values from the
+        leaves and the numbers of rows, as TreeSHAP does, give something else.
+
+        Parameters
+        ----------
+        score : int, default=0
+            Which score: a class of a multiclass model, or a target of a multi-output one.
+
+        Returns
+        -------
+        forest : sklearn.ensemble.RandomForestRegressor
+            Fitted. ``n_node_samples`` are the rows of the model's fit. ``impurity`` is the
+            variance of the tree's leaf values over them. In ``weighted_n_node_samples`` a leaf
+            without rows counts as 1/1024 of a row, so that shares of a parent are defined.
+
+        Raises
+        ------
+        TypeError
+            For categorical splits, and for a forest that compares in float64 (scikit-learn's
+            ``HistGradientBoosting``): a ``RandomForestRegressor`` casts X to float32 and would
+            send some rows elsewhere. Use `scores`.
+
+        Notes
+        -----
+        Missing values go where the model sends them. Where the model's own forest refuses them
+        (``forest.allows_nan`` is False), scikit-learn accepts them nevertheless.
+        """
+        from kpp.scores.sklearn_forest import write_forest
+
+        n_scores, node_rows = self.n_scores, self.node_rows
+        if not isinstance(score, int | np.integer) or not 0 <= score < n_scores:
+            raise ValueError(f"score must be an integer from 0 to {n_scores - 1}; got {score!r}.")
+        if node_rows is None:
+            node_rows = np.zeros(self.forest.n_nodes, dtype=np.int64)
+        return write_forest(
+            self.forest, self.node_values[score], float(self.intercept[score]), node_rows
+        )
+
+    def route(self, X: Any, *, n_jobs: int | None = None) -> list[IntArray]:
+        """Find the leaves of rows in every block, each with its own node ids.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        n_jobs : int, optional
+            Number of threads. The result does not depend on it.
+
+        Returns
+        -------
+        leaf_ids : list of int32 arrays of shape (n_trees of the block, n_rows)
+        """
+        return [route(block.forest, X, n_jobs=n_jobs) for block in self.blocks]
+
+    def scores_at(self, leaf_ids: Sequence[IntArray], *, n_jobs: int | None = None) -> FloatArray:
+        """Add up the leaf values of routed rows.
+
+        Parameters
+        ----------
+        leaf_ids : list of arrays of shape (n_trees of the block, n_rows)
+            From `route`.
+        n_jobs : int, optional
+            Number of threads. The result does not depend on it: every row adds its trees in order.
+
+        Returns
+        -------
+        scores : array of shape (n_rows, n_scores)
+        """
+        out = np.zeros((self.n_scores, leaf_ids[0].shape[1]))
+        for block, leaves in zip(self.blocks, leaf_ids, strict=True):
+            for total, values in zip(out, block.node_values, strict=True):
+                _gather(leaves, values, total, n_jobs)
+        return out.T + self.intercept
+
+    def scores(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Return the scores of rows: predictions, or what `decision_function` gives.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        n_jobs : int, optional
+            Number of threads. The result does not depend on it.
+
+        Returns
+        -------
+        scores : array of shape (n_rows, n_scores)
+        """
+        return self.scores_at(self.route(X, n_jobs=n_jobs), n_jobs=n_jobs)
+
+
+def _side_by_side(parts: list[FloatArray | None]) -> FloatArray | None:
+    """Arrays over nodes of all blocks as one; None where one is not known."""
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known, axis=-1) if len(known) == len(parts) else None
+
+
+def _gather(leaf_ids: IntArray, values: FloatArray, out: FloatArray, n_jobs: int | None) -> None:
+    """Add the values of each row's leaves, trees in order; the cut into rows changes nothing."""
+    blocks = blocks_of(len(out), -(-len(out) // ROWS_PER_BLOCK))
+
+    def work(b: int) -> None:
+        rows = slice(*blocks[b])
+        part = leaf_ids if len(blocks) == 1 else np.ascontiguousarray(leaf_ids[:, rows])
+        gather_leaves(part, values, 0, len(leaf_ids), out[rows])
+
+    run_blocks(work, len(blocks), n_jobs)
