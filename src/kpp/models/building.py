@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, validate_data
@@ -14,14 +13,7 @@ from sklearn.utils.validation import check_array, validate_data
 from kpp._checks import check_choice
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray
 from kpp.forest.arrays import Forest
-from kpp.forest.grow import (
-    TAKES_FRAMES,
-    UNSUPERVISED,
-    check_forest,
-    grow_forest,
-    is_grown,
-    named_forest,
-)
+from kpp.forest.grow import check_forest, grow_forest, is_grown, named_forest, traits_of
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import NORMALIZATIONS, MapBlock, PathMap
 from kpp.geometry.weights import (
@@ -32,7 +24,6 @@ from kpp.geometry.weights import (
     weighting_statistics,
 )
 
-BOOSTERS = (GradientBoostingClassifier, GradientBoostingRegressor)
 COORDINATES = ("path", "leaf")
 MOST_INTEGER_LABELS = 50
 
@@ -58,7 +49,7 @@ def forest_specs(forest: Any) -> list[tuple[str, Any]]:
 
 def check_rows(estimator: Any, specs: list[tuple[str, Any]], X: Any) -> Any:
     """Check X for a fit, and remember its columns on the estimator."""
-    if all(_takes_frames(spec) for _, spec in specs):
+    if all(traits_of(spec).takes_frames for _, spec in specs):
         # Such a forest prepares its columns itself: categories, infinities, strings.
         if hasattr(X, "columns"):
             validate_data(estimator, X, skip_check_array=True)
@@ -236,7 +227,7 @@ def is_classification(spec: Any, y: AnyArray) -> bool:
     if isinstance(spec, Forest):
         own = spec.statistics
         return looks_like_classes(y) if own is None else own.class_share is not None
-    if isinstance(spec, str) or isinstance(_inner(spec), UNSUPERVISED):
+    if isinstance(spec, str) or not traits_of(spec).supervised:
         return looks_like_classes(y)
     return bool(is_classifier(_inner(spec)))
 
@@ -278,18 +269,7 @@ def _takes_nan(spec: Any) -> bool:
 def one_target_forests(forest: Any) -> list[Any]:
     """The forests of an estimator that grow for one target only: boosters that are to be grown."""
     specs = forest if isinstance(forest, list) else [("forest", forest)]
-    return [
-        spec
-        for _, spec in specs
-        if spec == "boosted" or isinstance(spec, (*BOOSTERS, *TAKES_FRAMES))
-    ]
-
-
-def _takes_frames(spec: Any) -> bool:
-    """Whether a forest reads the columns of a data frame itself, categories included."""
-    if isinstance(spec, Forest):
-        return bool(spec.categories)
-    return spec == "boosted" if isinstance(spec, str) else isinstance(_inner(spec), TAKES_FRAMES)
+    return [spec for _, spec in specs if not is_grown(spec) and traits_of(spec).one_target]
 
 
 def _inner(spec: Any) -> Any:

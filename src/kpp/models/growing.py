@@ -7,23 +7,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.ensemble import (
-    BaggingClassifier,
-    BaggingRegressor,
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    IsolationForest,
-    RandomForestClassifier,
-    RandomForestRegressor,
-    RandomTreesEmbedding,
-)
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
-from kpp.forest.grow import named_forest
+from kpp.forest.grow import named_forest, traits_of
 from kpp.forest.route import route
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock, PathMap
@@ -31,17 +21,6 @@ from kpp.models.building import grow, seeds_for, take_rows, weigh, weighs_by_own
 from kpp.models.selection import Fold
 
 GROWING = "growing trees"
-# Ensembles whose trees may be shared out over groups; boosters keep all their rounds in each.
-AVERAGING = (
-    BaggingClassifier,
-    BaggingRegressor,
-    ExtraTreesClassifier,
-    ExtraTreesRegressor,
-    IsolationForest,
-    RandomForestClassifier,
-    RandomForestRegressor,
-    RandomTreesEmbedding,
-)
 
 
 def cv_splits(
@@ -257,7 +236,7 @@ def _one_group(model: Any, spec: Any, q: int, n_groups: int, n_rows: int) -> Any
         # The user's seed rules, but the same one for all groups would grow the same trees.
         seeds = check_random_state(seed).randint(np.iinfo(np.int32).max, size=n_groups)
         spec.set_params(random_state=int(seeds[q]))
-    if isinstance(spec, AVERAGING):
+    if traits_of(spec).splits_into_groups:
         n_trees = spec.n_estimators // n_groups + (q < spec.n_estimators % n_groups)
         spec.set_params(n_estimators=max(1, n_trees))
     return spec

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from kpp._checks import check_choice, check_sample_weight
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray, IntArray
-from kpp.forest.grow import UNSUPERVISED, is_grown
+from kpp.forest.grow import is_grown, traits_of
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.building import (
@@ -390,7 +390,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
                     f"regime={self.regime!r} grows its forest; {spec!r} is already grown. Use "
                     "regime='fixed' if it was fitted on other data."
                 )
-            elif isinstance(spec, (str, *UNSUPERVISED)):
+            elif isinstance(spec, str) or not traits_of(spec).supervised:
                 continue
             elif is_classifier(spec) != self._classification:
                 task = "classifier" if self._classification else "regressor"
