@@ -578,7 +578,7 @@ def test_constant_targets_are_predicted(diabetes, regime):
         ({"center": "mean"}, "center must be one of"),
         ({"honest_fraction": 1.0}, "honest_fraction is the share of rows"),
         ({"cv": 1}, "cv must be at least 2"),
-        ({"forest": "auto"}, "reserved and not available yet"),
+        ({"forest": "auto"}, "forest must be one of 'extra-trees', 'random-forest', 'boosted'"),
         ({"linear_terms": True}, "reserved and not available yet"),
     ],
 )

@@ -11,6 +11,7 @@ import numpy as np
 
 from kpp._html import card, facts
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
+from kpp.forest.bare import BareScores
 from kpp.forest.layout import (
     ARRAY_TYPES,
     CATEGORICAL,
@@ -75,6 +76,8 @@ class Forest:
         What the source library recorded of its training target at each node.
     source : str
         Class name of the source model.
+    bare : BareScores, optional
+        What the source library predicts, as one number per node; see `bare_scores`.
 
     Examples
     --------
@@ -111,6 +114,7 @@ class Forest:
     allows_infinity: bool = False
     statistics: NodeStatistics | None = None
     source: str = "Forest"
+    bare: BareScores | None = None
 
     def __post_init__(self) -> None:
         for name, dtype in ARRAY_TYPES.items():
@@ -118,6 +122,8 @@ class Forest:
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
         object.__setattr__(self, "categories", dict(self.categories))
         check_layout(self)
+        if self.bare is not None:
+            self.bare.check(self.n_trees, self.n_nodes, self.statistics)
 
     @classmethod
     def from_model(cls, model: Any) -> Forest:
@@ -152,6 +158,7 @@ class Forest:
         n_features: int,
         dtype: Any = np.float64,
         statistics: NodeStatistics | None = None,
+        bare: BareScores | None = None,
         **attributes: Any,
     ) -> Forest:
         """Put single trees, in any node order, into the canonical flat order.
@@ -166,6 +173,8 @@ class Forest:
             float32 or float64, the comparison dtype.
         statistics : NodeStatistics, optional
             In the order of the given trees, one after the other.
+        bare : BareScores, optional
+            Likewise.
         **attributes
             Further attributes of `Forest`, such as `feature_names`.
 
@@ -189,6 +198,7 @@ class Forest:
             n_features=n_features,
             dtype=dtype,
             statistics=None if statistics is None else statistics.take(order),
+            bare=None if bare is None else bare.take_nodes(order),
             **flat,
             **attributes,
         )
@@ -213,6 +223,51 @@ class Forest:
 
         return route(self, X, n_jobs=n_jobs).T
 
+    def bare_scores(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
+        """Predict as the source model does: the raw scores of the bare ensemble.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows, in the user's columns.
+        n_jobs : int, optional
+            Number of threads.
+
+        Returns
+        -------
+        scores : array of shape (n_rows, n_scores)
+            Averaging forests: ``predict`` of a regressor, one column per output, or
+            ``predict_proba`` of a classifier. Boosters: the score that trees are added to, which
+            is ``decision_function`` of a classifier (one column for two classes) and ``predict``
+            of a regressor, or its logarithm where the loss has a log link (Poisson, gamma).
+
+        Raises
+        ------
+        ValueError
+            For a forest without such scores: it was grown without a target, or its source
+            predicts otherwise than by one number per leaf.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> from kpp import Forest
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = RandomForestClassifier(n_estimators=10, random_state=0).fit(X, y)
+        >>> scores = Forest.from_model(model).bare_scores(X)
+        >>> bool(abs(scores - model.predict_proba(X)).max() < 1e-15)
+        True
+        """
+        from kpp.forest.route import route
+
+        if self.bare is None:
+            raise ValueError(
+                f"This forest (from {self.source}) does not know what its ensemble predicts: it "
+                "has no target, some of its trees, or a prediction that is not a mean or a sum "
+                "of leaf values."
+            )
+        return self.bare.scores(route(self, X, n_jobs=n_jobs), self.statistics)
+
     def nodes_of(self, trees: Any) -> OffsetArray | slice:
         """Node ids of some trees, one tree after the other; a slice for a slice of neighbours."""
         starts, stops = self.tree_offsets[:-1], self.tree_offsets[1:]
@@ -234,6 +289,8 @@ class Forest:
         Returns
         -------
         forest : Forest
+            Its bare scores are the mean of these trees, where the forest averages. Some rounds
+            of a booster are no ensemble of their own, and have none.
         """
         chosen = np.atleast_1d(np.arange(self.n_trees)[trees])
         if len(chosen) == 0:
@@ -255,7 +312,8 @@ class Forest:
             changed["category_offsets"] = np.concatenate([[0], np.cumsum(n_words)])
             changed["category_bits"] = self.category_bits[np.concatenate([*words, []]).astype(int)]
         statistics = None if self.statistics is None else self.statistics.take(nodes)
-        return replace(self, tree_offsets=offsets, statistics=statistics, **changed)
+        bare = None if self.bare is None else self.bare.take_trees(chosen, nodes)
+        return replace(self, tree_offsets=offsets, statistics=statistics, bare=bare, **changed)
 
     def with_categories(self, categories: dict[int, AnyArray]) -> Forest:
         """Return the same forest for other numbers of its categories, and for more of them.
@@ -307,7 +365,8 @@ class Forest:
         Returns
         -------
         forest : Forest
-            Its statistics are those of the parts, where every part has some.
+            Its statistics are those of the parts, where every part has some. Its bare scores
+            are the mean of the parts': over all trees, or over boosters.
         """
         first = forests[0]
         for other in forests[1:]:
@@ -331,11 +390,12 @@ class Forest:
                     vars(forest).pop(name)
             return arrays
 
-        statistics = take("statistics")
+        bare, statistics = take("bare"), take("statistics")
         joined = None
         if all(part is not None for part in statistics):
             joined = NodeStatistics.concatenate(statistics)
-        del statistics
+        shared["bare"] = BareScores.concatenate(bare, joined)
+        del statistics, bare
         changed: dict[str, Any] = {name: np.concatenate(take(name)) for name in NODE_ARRAYS}
         shift = np.repeat(np.cumsum(sizes) - sizes, sizes).astype(np.int32)
         for name in ("parent", "left"):

@@ -11,7 +11,6 @@ from sklearn.ensemble import (
     ExtraTreesRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
-    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
     RandomTreesEmbedding,
@@ -19,11 +18,14 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 
 from kpp.forest.arrays import Forest
+from kpp.forest.importers import Traits, importer_of
 
-FOREST_NAMES = ("extra-trees", "random-forest", "boosted")
-FUTURE_NAMES = ("auto", "blend")
-TAKES_FRAMES = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)
-UNSUPERVISED = (RandomTreesEmbedding, IsolationForest)
+# Name -> its classifier and its regressor.
+NAMED_FORESTS: dict[str, tuple[type, type]] = {
+    "extra-trees": (ExtraTreesClassifier, ExtraTreesRegressor),
+    "random-forest": (RandomForestClassifier, RandomForestRegressor),
+    "boosted": (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
+}
 
 
 def named_forest(
@@ -65,34 +67,62 @@ def named_forest(
     >>> named_forest("extra-trees", classification=False, n_rows=1000)
     ExtraTreesRegressor()
     """
-    if name in FUTURE_NAMES:
+    if name not in NAMED_FORESTS:
         raise ValueError(
-            f"forest={name!r} is reserved and not available yet: use one of "
-            f"{', '.join(map(repr, FOREST_NAMES))}, or an estimator."
-        )
-    if name not in FOREST_NAMES:
-        raise ValueError(
-            f"forest must be one of {', '.join(map(repr, FOREST_NAMES))}, an ensemble, a kpp "
+            f"forest must be one of {', '.join(map(repr, NAMED_FORESTS))}, an ensemble, a kpp "
             f"Forest or a list of (name, forest); got {name!r}."
         )
-    if name == "boosted" and classification is not None:
-        regressor, classifier = HistGradientBoostingRegressor, HistGradientBoostingClassifier
-        boosted = classifier if classification else regressor
+    common = {"n_estimators": n_estimators, "n_jobs": n_jobs, "random_state": random_state}
+    if classification is None:
+        return RandomTreesEmbedding(**common)
+    classifier, regressor = NAMED_FORESTS[name]
+    ensemble = classifier if classification else regressor
+    if name == "boosted":
         # Early stopping would hide rows from the trees and change their number.
-        return boosted(
+        return ensemble(
             max_iter=n_estimators,
             min_samples_leaf=min(20, max(1, n_rows // 10)),
             early_stopping=False,
             random_state=random_state,
         )
-    common = {"n_estimators": n_estimators, "n_jobs": n_jobs, "random_state": random_state}
-    if classification is None:
-        return RandomTreesEmbedding(**common)
-    if name == "extra-trees":
-        return (ExtraTreesClassifier if classification else ExtraTreesRegressor)(**common)
-    if classification:
-        return RandomForestClassifier(**common)
-    return RandomForestRegressor(max_features=1 / 3, **common)
+    if name == "random-forest" and not classification:
+        return ensemble(max_features=1 / 3, **common)
+    return ensemble(**common)
+
+
+def traits_of(spec: Any) -> Traits:
+    """What is known of a forest before it is grown.
+
+    Parameters
+    ----------
+    spec : str, unfitted estimator, FrozenEstimator or Forest
+        As in the parameter `forest` of the estimators; a FrozenEstimator is what it holds.
+
+    Returns
+    -------
+    traits : Traits
+        For what no importer knows, those of a supervised ensemble without further abilities:
+        it is refused by name once its trees are to be read.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import IsolationForest
+    >>> from kpp.forest.grow import traits_of
+    >>> traits_of("boosted").takes_frames, traits_of(IsolationForest()).supervised
+    (True, False)
+    """
+    if isinstance(spec, Forest):
+        return Traits(
+            combines="mean" if spec.bare is None else spec.bare.combines,
+            supervised=spec.statistics is not None or spec.bare is not None,
+            takes_frames=bool(spec.categories),
+        )
+    if isinstance(spec, FrozenEstimator):
+        return traits_of(spec.estimator)
+    # The classifier and the regressor of a name have the same traits.
+    kind = NAMED_FORESTS.get(spec, (str,))[0] if isinstance(spec, str) else type(spec)
+    importer = importer_of(kind)
+    return Traits() if importer is None else importer.traits
 
 
 def check_forest(forest: Any) -> None:
@@ -138,7 +168,7 @@ def grow_forest(
     """
     if is_grown(estimator):
         return Forest.from_model(estimator)
-    if y is None and not isinstance(estimator, UNSUPERVISED):
+    if y is None and traits_of(estimator).supervised:
         raise ValueError(
             f"{type(estimator).__name__} is grown on a target, and y is None: give y, or use "
             "RandomTreesEmbedding or IsolationForest."

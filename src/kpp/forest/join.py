@@ -17,8 +17,9 @@ def join_forests(forests: Sequence[Forest]) -> Forest:
         return forests[0]
     if len({forest.dtype for forest in forests}) > 1:
         forests = [as_float64(forest) for forest in forests]
-    # Statistics of different targets, such as classes and numbers, do not go together.
-    joined = Forest.concatenate([replace(forest, statistics=None) for forest in forests])
+    # Statistics of different targets, such as classes and numbers, do not go together, nor do
+    # the predictions of different ensembles.
+    joined = Forest.concatenate([replace(f, statistics=None, bare=None) for f in forests])
     return replace(joined, allows_infinity=all(forest.allows_infinity for forest in forests))
 
 

@@ -1,4 +1,8 @@
-"""One file a library: a fitted ensemble in, a `Forest` out."""
+"""One file a library: a fitted ensemble in, a `Forest` out.
+
+A new library is one more file here: its readers, and a tuple ``IMPORTERS`` that declares the
+classes, the reader and the traits of each family. It joins the tuple below.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from kpp.forest.arrays import Forest
 from kpp.forest.importers import sklearn, sklearn_hist
+from kpp.forest.importers.registry import Importer, Traits
 
-SUPPORTED = (*sklearn.SUPPORTED, *sklearn_hist.SUPPORTED)
+__all__ = ["IMPORTERS", "Importer", "Traits", "import_forest", "importer_of"]
+
+IMPORTERS: tuple[Importer, ...] = (*sklearn.IMPORTERS, *sklearn_hist.IMPORTERS)
+
+
+def importer_of(kind: type) -> Importer | None:
+    """The importer of a class of ensembles; None where there is none."""
+    return next((known for known in IMPORTERS if issubclass(kind, known.classes)), None)
 
 
 def import_forest(model: Any) -> Forest:
@@ -19,13 +31,14 @@ def import_forest(model: Any) -> Forest:
         return model
     if isinstance(model, FrozenEstimator):
         return import_forest(model.estimator)
-    for library in (sklearn, sklearn_hist):
-        for classes, read in library.READERS.items():
-            if isinstance(model, classes):
-                check_is_fitted(model)
-                return read(model)
+    importer = importer_of(type(model))
+    if importer is not None:
+        check_is_fitted(model)
+        return importer.read(model)
     kind = model.__name__ if isinstance(model, type) else type(model).__name__
+    supported = ", ".join(known.supported for known in IMPORTERS)
     raise TypeError(
-        f"Cannot read a forest from {kind}. Supported: a kpp Forest; "
-        f"fitted {', '.join(SUPPORTED)}; a FrozenEstimator around one of them."
+        f"Cannot read a forest from {kind}. Supported: a kpp Forest; fitted {supported}; a "
+        "FrozenEstimator around one of them. Trees of another library can be given by "
+        "Forest.from_trees; an importer for it would be a file in kpp/forest/importers."
     )

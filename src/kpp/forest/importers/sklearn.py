@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,8 @@ from sklearn.utils import get_tags
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
+from kpp.forest.bare import BareScores, booster_scores, means_below
+from kpp.forest.importers.registry import Importer, Traits
 from kpp.forest.layout import Tree
 from kpp.forest.statistics import NodeStatistics
 
@@ -38,17 +42,6 @@ SINGLE_TREES = (
     DecisionTreeRegressor,
     ExtraTreeClassifier,
     ExtraTreeRegressor,
-)
-
-SUPPORTED = (
-    "RandomForestClassifier/Regressor",
-    "ExtraTreesClassifier/Regressor",
-    "DecisionTreeClassifier/Regressor",
-    "ExtraTreeClassifier/Regressor",
-    "GradientBoostingClassifier/Regressor",
-    "RandomTreesEmbedding",
-    "IsolationForest",
-    "BaggingClassifier/Regressor of single trees",
 )
 
 # The criteria whose impurity is the variance or the Gini impurity of the target itself.
@@ -72,7 +65,7 @@ def read_unsupervised_forest(model: RandomTreesEmbedding) -> Forest:
 
 def read_gradient_boosting(model: Any) -> Forest:
     """Trees by round, then by class. They were grown on gradients: no statistics of y."""
-    return _assemble(model, model.estimators_.ravel())
+    return _assemble(model, model.estimators_.ravel(), bare=_booster_scores(model))
 
 
 def read_isolation_forest(model: IsolationForest) -> Forest:
@@ -92,19 +85,52 @@ def read_bagging(model: Any) -> Forest:
     return _assemble(model, model.estimators_, columns=model.estimators_features_, supervised=True)
 
 
-READERS: dict[tuple[type, ...], Callable[[Any], Forest]] = {
-    (
-        RandomForestClassifier,
-        RandomForestRegressor,
-        ExtraTreesClassifier,
-        ExtraTreesRegressor,
-    ): read_averaging_forest,
-    SINGLE_TREES: read_single_tree,
-    (GradientBoostingClassifier, GradientBoostingRegressor): read_gradient_boosting,
-    (RandomTreesEmbedding,): read_unsupervised_forest,
-    (IsolationForest,): read_isolation_forest,
-    (BaggingClassifier, BaggingRegressor): read_bagging,
-}
+AVERAGES = Traits(splits_into_groups=True)
+
+IMPORTERS = (
+    Importer(
+        (RandomForestClassifier, RandomForestRegressor),
+        read_averaging_forest,
+        AVERAGES,
+        "RandomForestClassifier/Regressor",
+    ),
+    Importer(
+        (ExtraTreesClassifier, ExtraTreesRegressor),
+        read_averaging_forest,
+        AVERAGES,
+        "ExtraTreesClassifier/Regressor",
+    ),
+    Importer(
+        SINGLE_TREES,
+        read_single_tree,
+        Traits(),
+        "DecisionTreeClassifier/Regressor, ExtraTreeClassifier/Regressor",
+    ),
+    Importer(
+        (GradientBoostingClassifier, GradientBoostingRegressor),
+        read_gradient_boosting,
+        Traits(combines="sum", one_target=True),
+        "GradientBoostingClassifier/Regressor",
+    ),
+    Importer(
+        (RandomTreesEmbedding,),
+        read_unsupervised_forest,
+        replace(AVERAGES, supervised=False),
+        "RandomTreesEmbedding",
+    ),
+    Importer(
+        (IsolationForest,),
+        read_isolation_forest,
+        replace(AVERAGES, supervised=False),
+        "IsolationForest",
+    ),
+    Importer(
+        (BaggingClassifier, BaggingRegressor),
+        read_bagging,
+        AVERAGES,
+        "BaggingClassifier/Regressor of single trees",
+    ),
+)
 
 
 def _assemble(
@@ -113,19 +139,22 @@ def _assemble(
     *,
     columns: list[AnyArray] | None = None,
     supervised: bool = False,
+    bare: BareScores | None = None,
 ) -> Forest:
     members = list(members)
     trees = [
         _read_tree(member.tree_, None if columns is None else columns[k])
         for k, member in enumerate(members)
     ]
+    statistics = _statistics(model, members) if supervised else None
     names = getattr(model, "feature_names_in_", None)
     return Forest.from_trees(
         trees,
         n_features=model.n_features_in_,
         # scikit-learn casts X to float32 and compares it with thresholds in float64.
         dtype=np.float32,
-        statistics=_statistics(model, members) if supervised else None,
+        statistics=statistics,
+        bare=_averaged_scores(model, members, statistics) if supervised else bare,
         feature_names=None if names is None else tuple(str(name) for name in names),
         allows_nan=get_tags(model).input_tags.allow_nan,
         source=type(model).__name__,
@@ -178,6 +207,57 @@ def _statistics(model: Any, members: list[Any]) -> NodeStatistics | None:
         classes=np.asarray(model.classes_),
         grown_on_impurity=criterion in GAIN_CRITERIA,
     )
+
+
+def _averaged_scores(
+    model: Any, members: list[Any], statistics: NodeStatistics | None
+) -> BareScores | None:
+    """What a mean of trees predicts: in most forests their statistics, which are not copied."""
+    classes = getattr(model, "classes_", None)
+    if statistics is not None:
+        n_scores = len(model.classes_) if statistics.mean is None else statistics.mean.shape[1]
+        return BareScores(np.zeros(n_scores), "mean", classes=classes)
+    if is_classifier(members[0]) != is_classifier(model):
+        return None  # a bagging that votes
+    if is_classifier(model):
+        if members[0].n_outputs_ > 1:
+            return None
+        n_classes = len(model.classes_)
+        values = [_class_share(member, n_classes) for member in members]
+    else:
+        values = [member.tree_.value[:, :, 0] for member in members]
+    together = np.concatenate(values).T
+    return BareScores(np.zeros(len(together)), "mean", together, classes=classes)
+
+
+def _booster_scores(model: Any) -> BareScores | None:
+    """Raw scores: an initial value, and the learning rate times the leaves."""
+    if not (model.init is None or isinstance(model.init, str)):
+        return None  # an initial estimator of the user's: not a constant
+    members = model.estimators_.ravel()
+    values = [
+        means_below(
+            member.tree_.children_left,
+            member.tree_.children_right,
+            model.learning_rate * member.tree_.value[:, 0, 0],
+            member.tree_.n_node_samples,
+        )
+        for member in members
+    ]
+    # The initial value has no public form. It is the same for every row: what one row scores
+    # after the first round, less the leaves of that round.
+    row = np.zeros((1, model.n_features_in_), dtype=np.float32)
+    first = model.estimators_[0]
+    stages = model.staged_decision_function if is_classifier(model) else model.staged_predict
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        after_one = np.ravel(next(iter(stages(row))))
+    leaves = np.array([tree.tree_.predict(row).item() for tree in first])
+    base = after_one - model.learning_rate * leaves
+    if model.init == "zero":
+        base = np.zeros_like(base)
+    classes = getattr(model, "classes_", None)
+    return booster_scores(base, np.concatenate(values), len(members), classes)
 
 
 def _class_share(member: Any, n_classes: int) -> FloatArray:

@@ -6,7 +6,6 @@ scikit-learn, and by the fields that the node records must have.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from kpp._typing import AnyArray
 from kpp.forest.arrays import Forest
+from kpp.forest.bare import BareScores, booster_scores, means_below
+from kpp.forest.importers.registry import Importer, Traits
 from kpp.forest.layout import Tree
-
-SUPPORTED = ("HistGradientBoostingClassifier/Regressor",)
 
 # The layout below is that of these versions: at least the first, below the second.
 KNOWN_VERSIONS = ((1, 6), (2, 0))
@@ -30,6 +29,8 @@ NODE_FIELDS = {
     "is_leaf",
     "is_categorical",
     "bitset_idx",
+    "value",
+    "count",
 }
 
 
@@ -49,8 +50,10 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
             # NaN stands for a missing value. None does not: it is a category like others.
             categories[int(column)] = known[[not _is_nan(value) for value in known.tolist()]]
     names = getattr(model, "feature_names_in_", None)
+    predictors = [p for stage in model._predictors for p in stage]
+    trees = [_read_tree(p, column_of) for p in predictors]
     return Forest.from_trees(
-        [_read_tree(p, column_of) for stage in model._predictors for p in stage],
+        trees,
         n_features=n_features,
         dtype=np.float64,
         feature_names=None if names is None else tuple(str(name) for name in names),
@@ -58,12 +61,18 @@ def read_hist_gradient_boosting(model: Any) -> Forest:
         allows_nan=True,
         allows_infinity=True,
         source=type(model).__name__,
+        bare=_bare_scores(model, trees, predictors),
     )
 
 
-READERS: dict[tuple[type, ...], Callable[[Any], Forest]] = {
-    (HistGradientBoostingClassifier, HistGradientBoostingRegressor): read_hist_gradient_boosting,
-}
+IMPORTERS = (
+    Importer(
+        (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
+        read_hist_gradient_boosting,
+        Traits(combines="sum", takes_frames=True, one_target=True),
+        "HistGradientBoostingClassifier/Regressor",
+    ),
+)
 
 
 def _check_version(model: Any) -> None:
@@ -82,6 +91,20 @@ def _check_version(model: Any) -> None:
             f"{first[0]}.{first[1]} to below {below[0]}.{below[1]}. Use another "
             "ensemble or another version of scikit-learn."
         )
+
+
+def _bare_scores(model: Any, trees: list[Tree], predictors: list[Any]) -> BareScores:
+    """Raw scores: the initial value, and leaves that already hold the learning rate."""
+    values = [
+        means_below(tree.left, tree.right, p.nodes["value"], p.nodes["count"])
+        for tree, p in zip(trees, predictors, strict=True)
+    ]
+    return booster_scores(
+        base=np.ravel(model._baseline_prediction),
+        values=np.concatenate(values),
+        n_trees=len(trees),
+        classes=getattr(model, "classes_", None),
+    )
 
 
 def _read_tree(predictor: Any, column_of: AnyArray) -> Tree:

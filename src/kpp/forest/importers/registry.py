@@ -1,0 +1,57 @@
+"""What an importer declares: the classes it reads, how, and what else is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kpp.forest.arrays import Forest
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a fit must know of an ensemble before it is grown.
+
+    Parameters
+    ----------
+    combines : {"mean", "sum"}
+        Whether a prediction averages the trees, or adds them to an initial value.
+    supervised : bool
+        Whether its trees are grown on a target.
+    takes_frames : bool
+        Whether it reads the columns of a data frame itself, categories included.
+    one_target : bool
+        Whether it cannot be grown for several targets at once.
+    splits_into_groups : bool
+        Whether its trees may be shared out over groups, by ``n_estimators``. A booster keeps
+        all its rounds in every group: each of its trees corrects those before it.
+    """
+
+    combines: Literal["mean", "sum"] = "mean"
+    supervised: bool = True
+    takes_frames: bool = False
+    one_target: bool = False
+    splits_into_groups: bool = False
+
+
+@dataclass(frozen=True)
+class Importer:
+    """How one family of ensembles becomes a `Forest`.
+
+    Parameters
+    ----------
+    classes : tuple of type
+        What it reads; subclasses are read alike.
+    read : callable
+        Takes a fitted ensemble and returns a `Forest`.
+    traits : Traits
+        What is known of these classes.
+    supported : str
+        What an error that lists the supported ensembles calls them.
+    """
+
+    classes: tuple[type, ...]
+    read: Callable[[Any], Forest]
+    traits: Traits
+    supported: str
