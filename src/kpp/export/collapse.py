@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kpp._html import card, facts, note
+from kpp._shown import Shown
 from kpp._typing import FloatArray, OffsetArray
 from kpp.export._loops import add_to_parents
 from kpp.forest.arrays import Forest
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CollapsedForest:
+class CollapsedForest(Shown):
     r"""A fitted model as a forest with one number per node and score.
 
     .. math::
@@ -53,21 +53,6 @@ class CollapsedForest:
         return (
             f"CollapsedForest(n_trees={self.forest.n_trees}, n_nodes={self.forest.n_nodes}, "
             f"n_scores={len(self.intercept)})"
-        )
-
-    def _repr_html_(self) -> str:
-        return card(
-            "CollapsedForest",
-            facts(
-                {
-                    "trees": self.forest.n_trees,
-                    "nodes": self.forest.n_nodes,
-                    "scores": len(self.intercept),
-                    "intercept": ", ".join(f"{b:.4g}" for b in self.intercept[:10]),
-                    "compares in": self.forest.dtype,
-                }
-            ),
-            note("The model's own scores, read at the leaves: .scores(X), .to_sklearn()."),
         )
 
     def scores(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:

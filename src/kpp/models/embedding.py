@@ -9,6 +9,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._checks import check_sample_weight
+from kpp._shown import ShowsItsFit
 from kpp._typing import AnyArray, IntArray
 from kpp.forest.arrays import Forest
 from kpp.geometry.composed import BlockMap
@@ -26,7 +27,6 @@ from kpp.models.building import (
     takes_nan,
     weigh,
 )
-from kpp.models.notebook import ShowsItsFit
 
 
 class KPPEmbedding(TransformerMixin, ShowsItsFit):

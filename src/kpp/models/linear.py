@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kpp._checks import check_choice, check_sample_weight
 from kpp._progress import Progress
+from kpp._shown import ShowsItsFit
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.grow import UNSUPERVISED, is_grown
 from kpp.geometry.composed import BlockMap
@@ -31,7 +32,6 @@ from kpp.models.building import (
     takes_nan,
 )
 from kpp.models.growing import cv_splits, fold_grown, grow_groups, later_folds, plain_map
-from kpp.models.notebook import ShowsItsFit
 from kpp.models.predictor import LeafValues
 from kpp.models.selection import DEFAULT_TAUS, Fold, Selection, Solve, select
 

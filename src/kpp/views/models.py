@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
 
-from kpp._html import card, facts, note
+from kpp._shown import picture
 from kpp.geometry.maps import PathMap
 from kpp.models.building import named_blocks
+from kpp.models.embedding import KPPEmbedding
+from kpp.models.linear import KPPLinearModel
+from kpp.views.html import card, facts, note
 
 REGIME_NOTES = {
     "shared": (
@@ -31,27 +34,21 @@ REGIME_NOTES = {
 EXACT = "Attributions are exact sums, and certificates hold, in every regime."
 
 
-class ShowsItsFit(BaseEstimator):
-    """An estimator whose diagram is followed by a summary of its fit."""
+@picture.register
+def linear_model(model: KPPLinearModel) -> str:
+    """Regime, rows, alpha, score and forest, and what may be claimed; nothing before the fit."""
+    if not hasattr(model, "map_"):
+        return ""
+    return card("The fit", facts(linear_figures(model) | forest_figures(model)), *_notes(model))
 
-    def _repr_html_inner(self) -> str:
-        return str(super()._repr_html_inner()) + self._html_summary()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:  # not with display="text"
-            bundle["text/html"] += self._html_summary()
-        return bundle
-
-    def _html_summary(self) -> str:
-        """The fit as a card; nothing before it."""
-        if not hasattr(self, "map_"):
-            return ""
-        figures = forest_figures(self)
-        if hasattr(self, "coef_"):
-            return card("The fit", facts(linear_figures(self) | figures), *_notes(self))
-        figures = {"task": self.task_, "columns": self.n_features_in_} | figures
-        return card("The fit", facts(figures))
+@picture.register
+def embedding(model: KPPEmbedding) -> str:
+    """Task, columns and forest; nothing before the fit."""
+    if not hasattr(model, "map_"):
+        return ""
+    figures = {"task": model.task_, "columns": model.n_features_in_}
+    return card("The fit", facts(figures | forest_figures(model)))
 
 
 def forest_figures(model: Any) -> dict[str, Any]:
