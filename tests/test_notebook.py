@@ -15,7 +15,9 @@ from sklearn.preprocessing import StandardScaler
 
 import kpp
 from kpp import bounds, certificates, diagnostics, explanations, export, forest, geometry, models
-from kpp._html import LONGEST_TEXT, Shown, chart, escape, number
+from kpp._numbers import number
+from kpp._shown import Shown
+from kpp.views.html import LONGEST_TEXT, chart, escape
 
 ROOMS = [bounds, certificates, diagnostics, explanations, export, forest, geometry, models]
 # A rule that makes findings; the base of all maps; what shows itself as a figure.

@@ -1,5 +1,6 @@
 """Kernel of Partition Paths: a tree ensemble as an explicit, isometric embedding."""
 
+from kpp import views  # noqa: F401 (the views of notebooks register themselves)
 from kpp.bounds import (
     Bound,
     BoundReport,

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kpp._checks import check_choice, check_sample_weight
-from kpp._html import Shown, card, facts, note
 from kpp._optional import optional
 from kpp._rows import take_rows
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds._given import SAMPLES, sample_rows
 from kpp.bounds._sample import fold_parts
@@ -51,7 +51,7 @@ class TreeOracles(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionOracles:
+class PartitionOracles(Shown):
     r"""Variance or entropy of a target, split over the partitions of the trees.
 
     .. math:: F(\mathrm{root}) = R_{\mathrm{leaf}}(T) + IG(T)
@@ -102,29 +102,6 @@ class PartitionOracles:
         """Largest violation of the identity over the trees; rounding only."""
         total = self.per_tree.leaf_risk + self.per_tree.gain
         return float(np.abs(total - self.per_tree.root).max())
-
-    def _repr_html_(self) -> str:
-        seen = {
-            True: "The trees have not seen these labels.",
-            False: "The trees have seen these labels: the gain is optimistic.",
-            None: "Whether the trees have seen these labels, only the caller knows.",
-        }
-        return card(
-            f"PartitionOracles, {self.kind}",
-            facts(
-                {
-                    f"{self.kind} at the root": self.root,
-                    "= leaf risk, mean over trees": self.leaf_risk,
-                    "+ gain, mean over trees": self.gain,
-                    "share explained": self.share,
-                    "largest violation": self.residual,
-                    "trees": len(self.per_tree.root),
-                    "rows": self.n_rows,
-                    "regime": self.regime,
-                }
-            ),
-            note(seen[self.is_honest]),
-        )
 
     def to_frame(self) -> Any:
         """Return one line per tree.

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kpp._html import card, chart, facts, note, table
 from kpp._optional import optional
+from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.bounds._given import check_range, sample_rows
 from kpp.bounds._sample import Linear, check_model, class_margins, encode
@@ -22,7 +22,7 @@ from kpp.bounds.informed import (
     trivial_level,
 )
 from kpp.bounds.kl import kl_inverse, smallest_rows
-from kpp.bounds.results import Assumption, assumptions_table, check_delta
+from kpp.bounds.results import Assumption, check_delta
 from kpp.models.data import check_new_rows
 from kpp.models.reading import coefficients_of
 from kpp.solvers import logistic_path, ridge_path
@@ -31,7 +31,7 @@ DEFAULT_STEPS = np.logspace(-2, 6, 17)
 
 
 @dataclass(frozen=True, eq=False)
-class BoundPath:
+class BoundPath(Shown):
     r"""An informed bound for several alphas, on one map, one centre and one fit fold.
 
     All alphas are covered by one delta: the bound holds for every w at once.
@@ -129,33 +129,6 @@ class BoundPath:
                 f"below {self.trivial_level:.3g}"
             )
         return None
-
-    def _repr_html_(self) -> str:
-        places = {"of the fit": self.chosen, "of the smallest bound": self.best}
-        rows = [
-            (f"alpha {name}", float(self.alphas[i]), float(self.radius[i]), float(self.bound[i]))
-            for name, i in places.items()
-        ]
-        last = ("the centre, held-out kl", float(self.alphas[-1]), 0.0, self.center_bound)
-        worth = "guarantee" if self.is_guarantee else "diagnostic only"
-        if self.is_trivial.all():
-            worth += ", trivial at every alpha"
-        return card(
-            f"BoundPath {self.name}: {self.quantity}",
-            facts(
-                {
-                    "trivial from": self.trivial_level,
-                    "status": worth,
-                    "regime": self.regime,
-                    "rows": self.n_rows,
-                    "may fail with probability": self.delta,
-                }
-            ),
-            table(["", "alpha", "B", "bound"], [*rows, last]),
-            chart(np.log(self.alphas), self.bound, "the bound, for rising alpha (logarithmic)"),
-            note("The smallest bound may be chosen: one delta covers all alphas."),
-            assumptions_table(self.assumptions),
-        )
 
     def to_frame(self) -> Any:
         """Return one line per alpha.

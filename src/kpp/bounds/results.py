@@ -8,8 +8,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from kpp._html import Shown, card, facts, note, table
 from kpp._optional import optional
+from kpp._shown import Shown
 
 
 @dataclass(frozen=True)
@@ -40,14 +40,8 @@ class Assumption(Shown):
         return f"{self.word:7} {self.name}: {self.why}"
 
 
-def assumptions_table(assumptions: Sequence[Assumption]) -> str:
-    """The conditions of a bound, as HTML."""
-    rows = [(a.word, a.name, a.why) for a in assumptions]
-    return table(["", "condition", "why"], rows) if rows else ""
-
-
 @dataclass(frozen=True, eq=False)
-class Bound:
+class Bound(Shown):
     r"""An upper bound, with probability at least 1 - delta, and its parts.
 
     .. math:: \text{total} = \text{empirical risk} + \text{complexity} + \text{confidence}
@@ -132,26 +126,6 @@ class Bound:
         status = "guarantee" if self.is_guarantee else "diagnostic only"
         return f"{status}, trivial" if self.is_trivial else status
 
-    def _repr_html_(self) -> str:
-        return card(
-            f"Bound {self.name}: {self.quantity}",
-            facts(
-                {
-                    "bound": self.total,
-                    "= empirical risk": self.empirical_risk,
-                    "+ complexity": self.complexity,
-                    "+ confidence": self.confidence,
-                    "trivial from": self.trivial_level,
-                    "status": self.status,
-                    "regime": self.regime,
-                    "rows": f"{self.n_rows:,} ({self.sample})",
-                    "may fail with probability": self.delta,
-                    "constant": self.constant,
-                }
-            ),
-            assumptions_table(self.assumptions),
-        )
-
     def __str__(self) -> str:
         lines = [
             f"{self.name} ({self.quantity}, {self.regime}, {self.sample}, n = {self.n_rows}): "
@@ -162,7 +136,7 @@ class Bound:
         return "\n".join(lines)
 
 
-class BoundReport(Sequence[Bound]):
+class BoundReport(Shown, Sequence[Bound]):
     """Several bounds of one model. Each holds with probability 1 - delta on its own.
 
     The smallest of several is not covered at the same delta: choose by name before looking, or
@@ -245,22 +219,6 @@ class BoundReport(Sequence[Bound]):
 
     def __repr__(self) -> str:
         return f"BoundReport({self.names})"
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (b.name, b.quantity, b.total, b.trivial_level, b.status, b.regime, b.sample, b.n_rows)
-            for b in self.bounds
-        ]
-        header = ["name", "of", "bound", "trivial from", "status", "regime", "sample", "rows"]
-        return card(
-            "BoundReport",
-            table(header, rows),
-            note(
-                "Each bound holds with probability 1 - delta on its own. The smallest of several "
-                "is not covered: choose by name before looking, or divide delta."
-            ),
-            *(note(text) for text in self.notes),
-        )
 
     def __str__(self) -> str:
         return "\n".join([*(str(bound) for bound in self.bounds), *self.notes])

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from kpp._html import card, facts
 from kpp._rows import take_rows
+from kpp._shown import Shown
 from kpp._typing import FloatArray
 from kpp.bounds._given import sample_rows
 from kpp.bounds._sample import check_model, encode, representation_assumption
-from kpp.bounds.results import Assumption, assumptions_table
+from kpp.bounds.results import Assumption
 from kpp.bounds.spectrum import EXACT_ROWS, Estimate, gram_spectrum
 from kpp.geometry.kernel import model_map
 from kpp.geometry.maps import MapBlock
@@ -82,7 +82,7 @@ def _own(model: Any) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class BiasVariance:
+class BiasVariance(Shown):
     r"""Expected in-sample squared error of the ridge smoother at fixed rows.
 
     Parameters
@@ -133,27 +133,6 @@ class BiasVariance:
         """Whether it is the identity of the proposition: nothing estimated, noise independent."""
         estimated = self.noise_is_estimated or self.signal_is_estimated or self.error > 0
         return not estimated and all(a.holds is not False for a in self.assumptions)
-
-    def _repr_html_(self) -> str:
-        return card(
-            "BiasVariance",
-            facts(
-                {
-                    "expected squared error": self.total,
-                    "= bias": self.bias,
-                    "+ variance": self.variance,
-                    "standard error of the variance": self.error,
-                    "noise variance": self.noise_variance,
-                    "noise estimated": self.noise_is_estimated,
-                    "signal estimated": self.signal_is_estimated,
-                    "Tr(S)": self.trace,
-                    "Tr(SS')": self.trace_of_square,
-                    "regime": self.regime,
-                    "status": "identity" if self.is_guarantee else "diagnostic only",
-                }
-            ),
-            assumptions_table(self.assumptions),
-        )
 
 
 def bias_variance(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kpp._html import Shown
+from kpp._shown import Shown
 from kpp._typing import FloatArray
 from kpp.geometry.maps import MapBlock
 

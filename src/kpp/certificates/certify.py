@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kpp._checks import check_choice
-from kpp._html import Shown, card, facts, note, quantiles, table
+from kpp._shown import Shown
 from kpp._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from kpp.certificates._loops import minimising_leaves
 from kpp.certificates.leafwise import solve
@@ -49,7 +49,7 @@ class Crossing(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(Shown):
     r"""Certified radii of rows, in :math:`\delta_T`. Made by `certify`.
 
     Every x' with :math:`\delta_T(x, x') <` ``radius`` gets the same answer as x: the same class,
@@ -95,28 +95,6 @@ class Certificate:
             f"Certificate(method={self.method!r}, n_rows={len(self.radius)}, "
             f"median_radius={np.median(self.radius) if len(self.radius) else np.nan:.3g}, "
             f"never_flips={int(self.never_flips.sum())})"
-        )
-
-    def _repr_html_(self) -> str:
-        figures: dict[str, Any] = {
-            "rows": len(self.radius),
-            "never change": int(self.never_flips.sum()),
-        }
-        if self.epsilon is not None:
-            figures["tolerance epsilon"] = ", ".join(f"{e:.4g}" for e in self.epsilon)
-        names = {"radius": self.radius, "paper's radius": self.lipschitz, "margin": self.margin}
-        spans = {name: quantiles(values) for name, values in names.items()}
-        return card(
-            f"Certificate, {self.method}",
-            facts(figures),
-            table(
-                ["", "smallest", "median", "largest"],
-                [(name, *span.values()) for name, span in spans.items()],
-            ),
-            note(
-                "Every x' nearer than the radius, in the forest's own metric, gets the same "
-                "answer. That says nothing of raw values, nor of true labels."
-            ),
         )
 
     def splits_to_cross(self, row: int) -> list[Crossing]:

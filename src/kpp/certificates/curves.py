@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from kpp._checks import check_choice
-from kpp._html import card, chart, facts, note
+from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.certificates.certify import METHODS, certify
 from kpp.certificates.deviations import Deviations, deviations
@@ -26,7 +26,7 @@ class _Evaluator(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class RobustnessCurve:
+class RobustnessCurve(Shown):
     r"""A certified metric as a function of the radius. Made by `robustness_curve`.
 
     Parameters
@@ -65,27 +65,6 @@ class RobustnessCurve:
             f"u_half={self.u_half:.4g}, u_max={self.u_max:.4g})"
         )
 
-    def _repr_html_(self) -> str:
-        figures = {"at radius 0": self(0.0), "u_half": self.u_half, "u_max": self.u_max}
-        if self.metric == "accuracy":
-            figures["right and never changes"] = self.never_flips
-            said = "At least this share of rows is right and stays so within the radius,"
-        else:
-            said = "The squared error is at most this within the radius,"
-        return card(
-            f"RobustnessCurve, {self.metric}, {self.method}",
-            facts(figures),
-            chart(
-                self.radii,
-                self.values,
-                f"certified {self.metric}, for radii from {self.radii.min():.3g} to "
-                f"{self.radii.max():.3g}"
-                if len(self.radii)
-                else "",
-            ),
-            note(f"{said} in the forest's own metric, if the true label stays what it is."),
-        )
-
     def __call__(self, u: Any) -> Any:
         """Evaluate the curve at any radius, not only at `radii`.
 
@@ -104,7 +83,7 @@ class RobustnessCurve:
 
 
 @dataclass(frozen=True, eq=False)
-class CurveBand:
+class CurveBand(Shown):
     """Several curves, such as those of several seeds, at common radii.
 
     Parameters
@@ -137,20 +116,6 @@ class CurveBand:
         if len(self.values) == 1:
             return np.zeros(len(self.radii))
         return self.values.std(axis=0, ddof=1)
-
-    def _repr_html_(self) -> str:
-        figures = {
-            "curves": len(self.values),
-            "mean at the first radius": float(self.mean[0]),
-            "mean u_half": float(self.u_half.mean()),
-            "mean u_max": float(self.u_max.mean()),
-        }
-        label = f"mean certified {self.metric}, radii up to {self.radii.max():.3g}"
-        return card(
-            f"CurveBand, {self.metric}, {self.method}",
-            facts(figures),
-            chart(self.radii, self.mean, label),
-        )
 
 
 def robustness_curve(

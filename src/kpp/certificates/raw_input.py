@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kpp._html import card, facts, note, quantiles, table
 from kpp._rows import take_rows
+from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray, OffsetArray
 from kpp.certificates.boxes import BoxProblem, Splits, categorical_columns, least_values
 from kpp.certificates.raw_search import Search
@@ -21,7 +21,7 @@ from kpp.models.reading import check_model, path_blocks
 
 
 @dataclass(frozen=True, eq=False)
-class RawCertificate:
+class RawCertificate(Shown):
     r"""Certified radii of rows in raw units. Made by `certify_raw`.
 
     Every x' with :math:`|x'_j - x_j| \le` ``radius * scale[j]`` for all columns j gets the same
@@ -73,31 +73,6 @@ class RawCertificate:
             f"median_radius={np.median(self.radius):.4g}, "
             f"median_upper_radius={np.median(self.upper_radius):.4g}, "
             f"finished={int(self.finished.sum())})"
-        )
-
-    def _repr_html_(self) -> str:
-        figures: dict[str, Any] = {
-            "rows": len(self.radius),
-            "worked on to the end": int(self.finished.sum()),
-            "counterexample found": int(self.found.sum()),
-            "columns that stay": int((self.scale == 0).sum()),
-        }
-        if self.epsilon is not None:
-            figures["tolerance epsilon"] = ", ".join(f"{e:.4g}" for e in self.epsilon)
-        return card(
-            "RawCertificate",
-            facts(figures),
-            table(
-                ["in units of scale", "smallest", "median", "largest"],
-                [
-                    ("certified radius", *quantiles(self.radius).values()),
-                    ("nearest other answer found", *quantiles(self.upper_radius).values()),
-                ],
-            ),
-            note(
-                "Every x' whose columns all differ by at most radius times scale gets the same "
-                "answer. That says nothing of true labels."
-            ),
         )
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from kpp._html import Shown, card, note, table
 from kpp._optional import optional
 from kpp._rows import take_rows
+from kpp._shown import Shown
 from kpp._typing import FloatArray
 from kpp.bounds._sample import check_model
 from kpp.forest.arrays import Forest
@@ -50,8 +50,6 @@ class AuditCheck(Shown):
     n_checked: int
     reference: str
 
-    _shown_too = ("holds",)
-
     @property
     def holds(self) -> bool:
         """Whether the violation is rounding only."""
@@ -59,7 +57,7 @@ class AuditCheck(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(Shown):
     """All checks of one model.
 
     Parameters
@@ -101,19 +99,6 @@ class Audit:
                 ]
             )
             .set_index("check")
-        )
-
-    def _repr_html_(self) -> str:
-        rows = [
-            ("holds" if c.holds else "FAILS", c.name, c.violation, c.tolerance, c.n_checked)
-            for c in self.checks
-        ]
-        header = ["", "identity", "largest violation", "rounding allows", "checked"]
-        verdict = "every identity holds" if self.holds else "an identity FAILS"
-        return card(
-            f"Audit: {verdict}",
-            table(header, rows),
-            *(note(f"Skipped: {reason}") for reason in self.skipped),
         )
 
     def __str__(self) -> str:

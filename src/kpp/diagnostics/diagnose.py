@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from kpp._html import card, note, table
 from kpp._optional import optional
 from kpp._rows import take_rows
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds._given import sample_rows, seen_rows
 from kpp.bounds._sample import check_model, logistic_losses
@@ -32,7 +32,7 @@ from kpp.diagnostics.observables import (
 
 
 @dataclass(frozen=True, eq=False)
-class Diagnostics:
+class Diagnostics(Shown):
     """The dashboard of a model on a sample.
 
     Parameters
@@ -111,28 +111,6 @@ class Diagnostics:
             "metrics": _plain(self.metrics),
             "findings": [_plain(asdict(f) | {"anchor": f.anchor}) for f in self.findings],
         }
-
-    def _repr_html_(self) -> str:
-        figures = [
-            (o.family, o.name, o.symbol, o.value, o.error or None, o.spread)
-            for o in self.observables
-        ]
-        metrics = [
-            ("predictive", name, "", value, None, None) for name, value in self.metrics.items()
-        ]
-        header = ["family", "figure", "symbol", "value", "error", "spread over folds"]
-        findings = [
-            (f.code, f.severity, f.title, f.value, f.threshold, f"{f.meaning} {f.action}")
-            for f in self.findings
-        ]
-        return card(
-            f"Diagnostics on {self.n_rows:,} {self.sample} rows, regime {self.regime}",
-            table(["code", "", "finding", "value", "threshold", "what to do"], findings)
-            if findings
-            else note("No findings."),
-            table(header, [*figures, *metrics]),
-            note("All of this is conditional on the fitted representation; none is a guarantee."),
-        )
 
     def __str__(self) -> str:
         lines = [f"Diagnostics on {self.n_rows} {self.sample} rows, regime {self.regime}"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kpp._html import Shown
+from kpp._shown import Shown
 
 CALIBRATED = "upper or lower fifth of the development sets, benchmarks/findings_calibration.py"
 CONVENTION = "convention, not calibrated"

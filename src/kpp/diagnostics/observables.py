@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from kpp._html import Shown
 from kpp._rows import take_rows
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds._sample import class_margins
 from kpp.bounds.oracles import PartitionOracles

@@ -10,6 +10,7 @@ import numpy as np
 
 from kpp._axes import axes_or_new
 from kpp._checks import is_missing
+from kpp._numbers import MINUS, significant
 from kpp._typing import AnyArray, FloatArray
 
 # Okabe and Ito's blue and vermilion: told apart with any colour vision, and in grey.
@@ -85,10 +86,10 @@ def others(n_others: int) -> str:
 
 def number(value: float, signed: bool = False) -> str:
     """Three significant digits, a proper minus sign, no exponent at usual sizes."""
-    text = f"{value:+.3g}" if signed else f"{value:.3g}"
+    text = significant(value, 3, signed=signed)
     if "e" in text and 1e-4 < abs(value) < 1e7:
-        text = f"{value:+.0f}" if signed else f"{value:.0f}"
-    return text.replace("-", "\N{MINUS SIGN}")
+        text = (f"{value:+.0f}" if signed else f"{value:.0f}").replace("-", MINUS)
+    return text
 
 
 def shown_value(value: Any) -> str | None:

@@ -11,9 +11,9 @@ import numpy as np
 from scipy import sparse
 
 from kpp._checks import is_missing
-from kpp._html import LONGEST_TABLE, Bar, card, facts, largest, left_out, note, table
 from kpp._optional import optional
 from kpp._parallel import run_blocks
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.explanations._loops import add_by_tree
 from kpp.explanations._model import Part, place_of
@@ -24,7 +24,7 @@ BASELINE = "(baseline)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Attribution:
+class Attribution(Shown):
     r"""Scores, taken apart exactly: the baseline plus the values is the score of every row.
 
     .. math:: g(x_i) = c_0 + \sum_j \Psi_j(x_i)
@@ -115,57 +115,6 @@ class Attribution:
     @property
     def _several(self) -> bool:
         return self.scores.ndim == 2
-
-    def _repr_html_(self) -> str:
-        figures: dict[str, Any] = {
-            "rows": self.n_rows,
-            "level": self.level + (", centred" if self.centered else ""),
-            "largest deviation of a sum from the score": self.residual,
-            "regime": self.regime,
-        }
-        if self._several:
-            figures["outputs"] = ", ".join(str(output) for output in self.outputs)
-        else:
-            figures["baseline"] = float(self.baseline)
-        if self.n_rows == 1 and not self._several:
-            figures["score"] = float(self.scores[0])
-        return card(
-            f"Attribution by {self._what}",
-            facts(figures),
-            self._one_row() if self.n_rows == 1 and not self._several else self._plain_summary(),
-            note(
-                "An account of this parametrisation: exact as a sum, no cause and no Shapley value."
-            )
-            if self.level != "shapley"
-            else "",
-        )
-
-    def _one_row(self) -> str:
-        values = self.values.toarray() if sparse.issparse(self.values) else np.asarray(self.values)
-        own = values[0]
-        shown = largest(own)
-        unit = float(np.abs(own).max(initial=0.0)) or 1.0
-        known = self.data is not None and self.level != "node"
-        rows = [
-            (
-                self.feature_names[j],
-                str(column_of(self.data, int(j))[0]) if known else "",
-                float(own[j]),
-                Bar(float(own[j]) / unit),
-            )
-            for j in shown
-        ]
-        return table([self._what, "value", "adds", ""], rows) + left_out(
-            len(shown), len(own), f"{self._what}s"
-        )
-
-    @property
-    def _what(self) -> str:
-        return "node" if self.level == "node" else "variable"
-
-    def _plain_summary(self) -> str:
-        summaries = [self.for_output(output)._means()[0] for output in self.outputs]
-        return _table_of_means(self.feature_names, summaries, self.outputs, self._what)
 
     def for_output(self, output: Any) -> Attribution:
         """Return the attribution of one output: a class, or the number of a target.
@@ -365,7 +314,7 @@ class Attribution:
 
 
 @dataclass(frozen=True, eq=False)
-class AttributionSummary:
+class AttributionSummary(Shown):
     """An attribution over many rows, one number per variable; from `Attribution.summary`.
 
     Parameters
@@ -415,36 +364,11 @@ class AttributionSummary:
             frame.columns.names = ["output", None]
         return frame.iloc[self.order]
 
-    def _repr_html_(self) -> str:
-        columns = self.mean_abs.reshape(len(self.feature_names), -1).T
-        return card(
-            "AttributionSummary",
-            _table_of_means(self.feature_names, list(columns), self.outputs, "variable"),
-        )
-
     @property
     def order(self) -> AnyArray:
         """Numbers of the variables, the largest mean absolute value first; shape (n_features,)."""
         size = self.mean_abs if self.mean_abs.ndim == 1 else self.mean_abs.sum(axis=1)
         return np.argsort(-size, kind="stable")
-
-
-def _table_of_means(
-    names: tuple[str, ...], means: list[FloatArray], outputs: tuple[Hashable, ...], what: str
-) -> str:
-    """Mean absolute values of the largest variables, a column an output."""
-    means, total = means[:LONGEST_TABLE], np.sum(means, axis=0)
-    shown = largest(total)
-    unit = float(total.max(initial=0.0)) or 1.0
-    header = ["mean absolute value"] if len(outputs) == 1 else [str(o) for o in outputs]
-    rows = [
-        (names[j], *(float(mean[j]) for mean in means), Bar(float(total[j]) / unit)) for j in shown
-    ]
-    return table(
-        [what, *header[: len(means)], ""],
-        rows,
-        caption="" if len(outputs) == 1 else "mean absolute value, by output",
-    ) + left_out(len(shown), len(names), f"{what}s")
 
 
 def column_of(data: Any, j: int) -> AnyArray:

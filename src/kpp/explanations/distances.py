@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kpp._html import Bar, card, facts, largest, left_out, table
 from kpp._optional import optional
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.explanations._model import check_variables, one_row, tree_names
 from kpp.geometry import named_blocks
@@ -18,7 +18,7 @@ from kpp.models.reading import names_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DistanceExplanation:
+class DistanceExplanation(Shown):
     r"""A path distance, taken apart by variable and tree; from `explain_distance`.
 
     Parameters
@@ -70,29 +70,6 @@ class DistanceExplanation:
         return (
             f"DistanceExplanation(total={self.total:.6g}, n_trees={len(self.tree_names)}, "
             f"same_leaf_in={together})"
-        )
-
-    def _repr_html_(self) -> str:
-        part = self.by_variable
-        unit = float(part.max(initial=0.0)) or 1.0
-        parted = np.bincount(self.parted_by[self.parted_by >= 0], minlength=len(part))
-        shown = largest(part)
-        rows = [
-            (self.feature_names[j], float(part[j]), int(parted[j]), Bar(float(part[j]) / unit))
-            for j in shown
-        ]
-        return card(
-            "DistanceExplanation",
-            facts(
-                {
-                    "distance": self.total,
-                    "trees": len(self.tree_names),
-                    "same leaf in": int((self.parted_by < 0).sum()),
-                    "deviation of the sum": self.residual,
-                }
-            ),
-            table(["variable", "part", "trees parted by it", ""], rows),
-            left_out(len(shown), len(part), "variables"),
         )
 
     def to_frame(self) -> Any:

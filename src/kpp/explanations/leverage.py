@@ -11,8 +11,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array
 
 from kpp._checks import check_sample_weight
-from kpp._html import card, facts, largest, left_out, note, quantiles, table
 from kpp._optional import optional
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.models.reading import check_model, coefficients_of
@@ -24,7 +24,7 @@ SMALLEST_ALPHA = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LeaveOneOut:
+class LeaveOneOut(Shown):
     r"""Leverage and leave-one-out residuals; from `leave_one_out`.
 
     Parameters
@@ -53,28 +53,6 @@ class LeaveOneOut:
         return (
             f"LeaveOneOut(n_rows={len(self.rows)}, "
             f"degrees_of_freedom={self.degrees_of_freedom:.4g})"
-        )
-
-    def _repr_html_(self) -> str:
-        n_rows = len(self.rows)
-        size = np.abs(self.loo_residuals.reshape(n_rows, -1)).max(axis=1, initial=0.0)
-        shown = largest(size)
-        rows = [(int(self.rows[i]), float(self.leverage[i]), float(size[i])) for i in shown]
-        return card(
-            "LeaveOneOut",
-            facts(
-                {
-                    "rows": n_rows,
-                    "degrees of freedom": self.degrees_of_freedom,
-                    "median leverage": quantiles(self.leverage)["median"],
-                }
-            ),
-            table(["row", "leverage", "leave-one-out residual, absolute"], rows),
-            left_out(len(shown), n_rows, "rows"),
-            note(
-                "Of the linear layer: in the shared regime the forest has still seen the row, and "
-                "these are too small."
-            ),
         )
 
     def to_frame(self) -> Any:

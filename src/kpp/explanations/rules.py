@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kpp._html import Bar, Shown, card, note, table
 from kpp._optional import optional
+from kpp._shown import Shown
 from kpp.explanations._conditions import Cell, Wording, cells_of_path
 from kpp.explanations._model import Part, check_top, choose_output, one_row, parts_at, support_of
 from kpp.explanations.attribution import column_of
@@ -41,7 +41,7 @@ class Rule(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class RuleExplanation:
+class RuleExplanation(Shown):
     """The rules behind one prediction; from `explain_rules`.
 
     ``baseline + sum of the rules + remainder`` is the score.
@@ -92,22 +92,6 @@ class RuleExplanation:
             *((rule.text, rule.contribution, rule.support) for rule in self.rules),
             (f"({self.others})", self.remainder, math.nan),
         ]
-
-    def _repr_html_(self) -> str:
-        unit = max((abs(rule.contribution) for rule in self.rules), default=0.0) or 1.0
-        rows: list[tuple[Any, ...]] = [("(baseline)", self.baseline, "", "")]
-        rows += [
-            (rule.text, rule.contribution, f"{rule.support:.1%}", Bar(rule.contribution / unit))
-            for rule in self.rules
-        ]
-        rows.append((f"({self.others})", self.remainder, "", ""))
-        rows.append((f"= {self.output}", self.score, "", ""))
-        known = self.probability is not None
-        return card(
-            "RuleExplanation",
-            table(["rule", "adds", "rows of the fit", ""], rows),
-            note(f"Probability {self.probability:.3g}; shown, not decomposed.") if known else "",
-        )
 
     @property
     def others(self) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from kpp._html import Bar, card, facts, number, table
 from kpp._optional import optional
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.explanations._model import check_top, choose_output, one_row
 from kpp.geometry import named_blocks
@@ -19,7 +19,7 @@ from kpp.models.reading import check_model, coefficients_of, scores_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TrainingRowExplanation:
+class TrainingRowExplanation(Shown):
     r"""A prediction as a sum over training rows; from `explain_training_rows`.
 
     ``intercept + partition + sum of all contributions`` is the score, and so is
@@ -72,28 +72,6 @@ class TrainingRowExplanation:
         return (
             f"TrainingRowExplanation(score={self.score:.6g}, intercept={self.intercept:.6g}, "
             f"n_listed={len(self.rows)}, remainder={self.remainder:.6g})"
-        )
-
-    def _repr_html_(self) -> str:
-        unit = float(np.abs(self.contribution).max(initial=0.0)) or 1.0
-        rows = [
-            (int(row), float(adds), float(near), float(pull), Bar(float(adds) / unit))
-            for row, adds, near, pull in zip(
-                self.rows, self.contribution, self.kernel, self.dual_coef, strict=True
-            )
-        ]
-        n_other = len(self.all_rows) - len(self.rows)
-        return card(
-            f"TrainingRowExplanation of {self.output}",
-            table(["row", "adds", "kernel", "dual coefficient", ""], rows),
-            facts(
-                {
-                    "intercept": self.intercept,
-                    "centre of the penalty": self.partition,
-                    f"{number(n_other)} other rows": self.remainder,
-                    "score": self.score,
-                }
-            ),
         )
 
     def to_frame(self) -> Any:

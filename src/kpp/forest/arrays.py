@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kpp._html import card, facts
+from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
 from kpp.forest.bare import BareScores
 from kpp.forest.layout import (
@@ -27,7 +27,7 @@ from kpp.forest.statistics import NodeStatistics
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Forest:
+class Forest(Shown):
     r"""All trees of an ensemble in one flat, immutable structure.
 
     The nodes of tree t stand at ``tree_offsets[t]:tree_offsets[t + 1]``, level by level: the
@@ -455,24 +455,6 @@ class Forest:
         return (
             f"Forest(n_trees={self.n_trees}, n_nodes={self.n_nodes}, "
             f"n_features={self.n_features}, source={self.source!r})"
-        )
-
-    def _repr_html_(self) -> str:
-        kept = "none" if self.statistics is None else "those of the rows it was grown on"
-        return card(
-            f"Forest, from {self.source}",
-            facts(
-                {
-                    "trees": self.n_trees,
-                    "nodes": self.n_nodes,
-                    "leaves": int(self.is_leaf.sum()),
-                    "columns": self.n_features,
-                    "columns with categories": len(self.categories),
-                    "compares in": self.dtype,
-                    "takes missing values": self.allows_nan,
-                    "statistics": kept,
-                }
-            ),
         )
 
     # An immutable object is its own copy, and no hyperparameter search may take it apart.

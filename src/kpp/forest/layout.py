@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from kpp._html import Shown
+from kpp._shown import Shown
 from kpp._typing import AnyArray
 from kpp.forest._loops import check_levels, lay_out_tree
 

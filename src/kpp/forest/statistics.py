@@ -11,8 +11,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from kpp._checks import check_sample_weight
-from kpp._html import Shown
 from kpp._parallel import blocks_of, run_blocks
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest._loops import node_sums
 from kpp.forest.route import route

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from kpp._checks import check_choice
-from kpp._html import card, chart, note, table
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.kernel import FittedModel, model_map
 from kpp.geometry.maps import MapBlock, PathMap
@@ -124,7 +124,7 @@ def distance_concentration(
 
 
 @dataclass(frozen=True, eq=False)
-class DiscrepancyCurve:
+class DiscrepancyCurve(Shown):
     r"""Half-forest discrepancy of the first K trees, for growing K.
 
     Parameters
@@ -137,15 +137,6 @@ class DiscrepancyCurve:
 
     n_trees: AnyArray
     values: FloatArray
-
-    def _repr_html_(self) -> str:
-        rows = [(int(k), float(v)) for k, v in zip(self.n_trees, self.values, strict=True)]
-        return card(
-            "DiscrepancyCurve",
-            table(["trees", "half-forest discrepancy"], rows),
-            chart(np.log(self.n_trees), self.values, "by number of trees (logarithmic)"),
-            note("A diagnostic of stability, not a bound on the distance to the limit."),
-        )
 
 
 @overload

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kpp._html import Shown
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.kernel import FittedModel, model_map
 from kpp.geometry.maps import MapBlock, PathMap
@@ -33,8 +33,6 @@ class IsometryCheck(Shown):
     path: FloatArray
     embedded: FloatArray
     tolerance: float
-
-    _shown_too = ("largest_gap", "holds")
 
     @property
     def largest_gap(self) -> float:

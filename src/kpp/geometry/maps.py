@@ -26,8 +26,8 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator
 
 from kpp._checks import check_choice, check_sample_weight
-from kpp._html import card, facts
 from kpp._parallel import blocks_of, run_blocks, sum_blocks
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
 from kpp.forest._loops import node_sums
 from kpp.forest.arrays import Forest
@@ -56,7 +56,7 @@ NORMALIZATIONS = ("forest", "tree")
 _BYTES_PER_TILE = 1 << 19
 
 
-class MapBlock(LinearOperator, ABC):
+class MapBlock(Shown, LinearOperator, ABC):
     r"""An embedding of n rows into m coordinates; what solvers see.
 
     A ``scipy.sparse.linalg.LinearOperator`` of shape (n, m): ``block @ w``, ``block.T @ r`` and
@@ -94,10 +94,6 @@ class MapBlock(LinearOperator, ABC):
         With `at`, the same embedding at other rows :math:`\Phi'`, it is
         :math:`\Phi' \Phi^\top r`: what a dual vector r predicts there.
         """
-
-    def _repr_html_(self) -> str:
-        n, m = self.shape
-        return card(type(self).__name__, facts({"rows": n, "coordinates": m}))
 
     def gram_operator(self) -> Callable[[FloatArray], FloatArray]:
         """Return ``r -> gram_matvec(r)`` for many products: it may prepare tables once."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kpp._html import Shown
+from kpp._shown import Shown
 from kpp._typing import FloatArray
 from kpp.forest.arrays import Forest
 from kpp.forest.statistics import NodeStatistics, node_statistics

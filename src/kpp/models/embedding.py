@@ -9,6 +9,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._checks import check_sample_weight
+from kpp._shown import ShowsItsFit
 from kpp._typing import AnyArray, IntArray
 from kpp.forest.arrays import Forest
 from kpp.forest.route import route
@@ -23,7 +24,6 @@ from kpp.models.grower import (
     seeds_for,
     takes_nan,
 )
-from kpp.models.notebook import ShowsItsFit
 from kpp.scores import RoutedRows, routed_rows
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kpp._checks import check_choice, check_sample_weight
 from kpp._progress import Progress
 from kpp._rows import column_spread, columns_with_missing
+from kpp._shown import ShowsItsFit
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.grow import traits_of
 from kpp.geometry.composed import BlockMap, forest_blocks
@@ -20,7 +21,6 @@ from kpp.models.data import FitData, check_new_rows, check_rows
 from kpp.models.fits import LinearFit
 from kpp.models.fitting import FittedPlan, fit_plan
 from kpp.models.grower import Grower, check_map_parameters, forest_specs, takes_nan
-from kpp.models.notebook import ShowsItsFit
 from kpp.models.plans import Splitter
 from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES, Regime
 from kpp.models.selection import LayerSettings

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kpp._parallel import blocks_of, run_blocks
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
 from kpp.forest.arrays import Forest
 from kpp.forest.join import check_one_reading, join_forests
@@ -91,7 +92,7 @@ class ScoreBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveForest:
+class AdditiveForest(Shown):
     r"""A fitted model as forests with one number per node and score.
 
     .. math::

@@ -5,58 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
 
-from kpp._html import card, facts, note
-from kpp.geometry import named_blocks
-from kpp.geometry.maps import PathMap
+from kpp._shown import picture
+from kpp.geometry import forest_blocks
+from kpp.models.embedding import KPPEmbedding
+from kpp.models.linear import KPPLinearModel
+from kpp.models.regimes import regime_of
+from kpp.views.html import card, facts, note
 
-REGIME_NOTES = {
-    "shared": (
-        "The forest has seen the labels that the linear layer was fitted on: risk bounds on these "
-        "rows are diagnostics, not guarantees."
-    ),
-    "honest": (
-        "The forest was grown on other rows than the linear layer: a risk bound on the rows of "
-        "the fit may be a guarantee, and says which of its conditions hold."
-    ),
-    "cross-fit": (
-        "Every fold was fitted on trees that have not seen it: risk bounds are taken fold by fold, "
-        "and each says of what it speaks and which of its conditions hold."
-    ),
-    "fixed": (
-        "That the forest was grown on other data is the caller's word: every guarantee rests on it."
-    ),
-}
 EXACT = "Attributions are exact sums, and certificates hold, in every regime."
 
 
-class ShowsItsFit(BaseEstimator):
-    """An estimator whose diagram is followed by a summary of its fit."""
+@picture.register
+def linear_model(model: KPPLinearModel) -> str:
+    """Regime, rows, alpha, score and forest, and what may be claimed; nothing before the fit."""
+    if not hasattr(model, "map_"):
+        return ""
+    return card("The fit", facts(linear_figures(model) | forest_figures(model)), *_notes(model))
 
-    def _repr_html_inner(self) -> str:
-        return str(super()._repr_html_inner()) + self._html_summary()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:  # not with display="text"
-            bundle["text/html"] += self._html_summary()
-        return bundle
-
-    def _html_summary(self) -> str:
-        """The fit as a card; nothing before it."""
-        if not hasattr(self, "map_"):
-            return ""
-        figures = forest_figures(self)
-        if hasattr(self, "node_coef_"):
-            return card("The fit", facts(linear_figures(self) | figures), *_notes(self))
-        figures = {"task": self.task_, "columns": self.n_features_in_} | figures
-        return card("The fit", facts(figures))
+@picture.register
+def embedding(model: KPPEmbedding) -> str:
+    """Task, columns and forest; nothing before the fit."""
+    if not hasattr(model, "map_"):
+        return ""
+    figures = {"task": model.task_, "columns": model.n_features_in_}
+    return card("The fit", facts(figures | forest_figures(model)))
 
 
 def forest_figures(model: Any) -> dict[str, Any]:
     """Trees and nodes, all and by block."""
-    blocks = [(name, b.forest) for name, b in named_blocks(model.map_) if isinstance(b, PathMap)]
+    blocks = [(name, block.forest) for name, block in forest_blocks(model.map_)]
     figures: dict[str, Any] = {
         "trees": sum(forest.n_trees for _, forest in blocks),
         "nodes (coordinates)": sum(forest.n_nodes for _, forest in blocks),
@@ -72,7 +52,7 @@ def linear_figures(model: Any) -> dict[str, Any]:
         f"classification, {len(model.classes_)} classes" if is_classifier(model) else "regression"
     )
     rows = f"{len(model.fit_rows_):,} in the linear layer"
-    if model.regime_ == "honest":
+    if regime_of(model).splits_rows:
         rows += f", {len(model.partition_rows_):,} others for the trees"
     figures = {"task": task, "regime": model.regime_, "rows": rows}
     figures |= {"columns": model.n_features_in_, "alpha": model.alpha_}
@@ -94,10 +74,10 @@ def out_of_fold_score(model: Any) -> tuple[str, float | None]:
 
 
 def _notes(model: Any) -> list[str]:
-    notes = [note(REGIME_NOTES[model.regime_])]
+    notes = [note(regime_of(model).on_bounds)]
     if model.cv_scores_ is None:
         notes.append(note("alpha was given: there are no out-of-fold predictions."))
-    elif model.regime_ == "shared" and model.alpha_selection == "frozen":
+    elif regime_of(model).grows_on_fit_rows and model.alpha_selection_ == "frozen":
         notes.append(
             note("alpha_selection='frozen': the trees have seen the folds, and the score flatters.")
         )

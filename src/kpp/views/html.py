@@ -1,4 +1,4 @@
-"""What notebooks show: cards of facts, tables and small curves, as plain HTML.
+"""What the pictures are made of: cards of facts, tables and small curves, as plain HTML.
 
 Nothing here runs or loads anything: no script, no picture from elsewhere, no link. Colours are
 those of the page around the card (``currentColor``), so light and dark themes both work. Every
@@ -12,10 +12,12 @@ import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from kpp._numbers import number
+from kpp._shown import Shown, picture
 from kpp._typing import AnyArray
 
 # Texts from a file may be of any length.
@@ -67,25 +69,6 @@ def escape(value: Any) -> str:
 def _is_unsafe(character: str) -> bool:
     """Whether it is a control, a lone surrogate or a mark of direction."""
     return character in _TURNING or unicodedata.category(character) in ("Cc", "Cs")
-
-
-def number(value: Any) -> str:
-    """Return a number as people read it: four digits, counts in full; other values as text.
-
-    >>> number(0.123456), number(12345), number(float("inf")), number(True)
-    ('0.1235', '12,345', '∞', 'yes')
-    """
-    if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
-        return "–"
-    if isinstance(value, bool | np.bool_):
-        return "yes" if value else "no"
-    if isinstance(value, int | np.integer):
-        return f"{int(value):,}"
-    if isinstance(value, float | np.floating):
-        if math.isinf(value):
-            return "∞" if value > 0 else "−∞"
-        return f"{float(value):.4g}".replace("-", "−")
-    return str(value)
 
 
 def _cell(value: Any, tag: str = "td") -> str:
@@ -179,15 +162,14 @@ def describe(value: Any) -> Any:
     return f"array of {shape}, {number(np.nanmin(value))} to {number(np.nanmax(value))}"
 
 
-class Shown:
-    """A dataclass that a notebook shows field by field: numbers, texts, and arrays by shape.
+def by_field(result: Any, *properties: str) -> str:
+    """A dataclass field by field, then some of its properties; arrays by shape and range.
 
-    Properties that belong to the picture are named in ``_shown_too``.
+    Fields that are private, or no part of ``repr``, are left out.
     """
+    own = [f.name for f in fields(result) if f.repr and f.name[0] != "_"]
+    values = {name: describe(getattr(result, name)) for name in (*own, *properties)}
+    return card(type(result).__name__, facts(values))
 
-    _shown_too: ClassVar[tuple[str, ...]] = ()
 
-    def _repr_html_(self) -> str:
-        own = [f.name for f in fields(self) if f.repr and f.name[0] != "_"]  # type: ignore[arg-type]
-        values = {name: describe(getattr(self, name)) for name in (*own, *self._shown_too)}
-        return card(type(self).__name__, facts(values))
+picture.register(Shown, by_field)

@@ -1,0 +1,67 @@
+"""How numbers are written for people, where no table or chart has rules of its own."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+MINUS = "\N{MINUS SIGN}"
+MISSING = "–"
+
+
+def significant(value: float, digits: int = 4, *, signed: bool = False) -> str:
+    """Write a finite number with so many significant digits and a proper minus sign.
+
+    Parameters
+    ----------
+    value : float
+        The number.
+    digits : int
+        Significant digits; zeros at the end are left out.
+    signed : bool
+        Whether a plus sign stands before what is not negative.
+
+    Returns
+    -------
+    text : str
+
+    Examples
+    --------
+    >>> from kpp._numbers import significant
+    >>> significant(-0.123456), significant(0.5, 3, signed=True), significant(123456.0)
+    ('−0.1235', '+0.5', '1.235e+05')
+    """
+    return f"{float(value):{'+' if signed else ''}.{digits}g}".replace("-", MINUS)
+
+
+def number(value: Any) -> str:
+    """Write a number as people read it: four digits, counts in full; other values as text.
+
+    Parameters
+    ----------
+    value : object
+        A number, a truth value, None, or anything that has a text.
+
+    Returns
+    -------
+    text : str
+
+    Examples
+    --------
+    >>> from kpp._numbers import number
+    >>> number(0.123456), number(12345), number(float("inf")), number(True), number(None)
+    ('0.1235', '12,345', '∞', 'yes', '–')
+    """
+    if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
+        return MISSING
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | np.integer):
+        return f"{int(value):,}"
+    if isinstance(value, float | np.floating):
+        if math.isinf(value):
+            return "∞" if value > 0 else f"{MINUS}∞"
+        return significant(float(value))
+    return str(value)

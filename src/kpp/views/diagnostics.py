@@ -1,0 +1,53 @@
+"""What notebooks show of diagnostics and audits."""
+
+from __future__ import annotations
+
+from kpp._shown import picture
+from kpp.diagnostics import Audit, AuditCheck, Diagnostics
+from kpp.views.html import by_field, card, note, table
+
+
+@picture.register
+def diagnostics(result: Diagnostics) -> str:
+    """The findings, then every figure."""
+    figures = [
+        (o.family, o.name, o.symbol, o.value, o.error or None, o.spread) for o in result.observables
+    ]
+    metrics = [
+        ("predictive", name, "", value, None, None) for name, value in result.metrics.items()
+    ]
+    header = ["family", "figure", "symbol", "value", "error", "spread over folds"]
+    findings = [
+        (f.code, f.severity, f.title, f.value, f.threshold, f"{f.meaning} {f.action}")
+        for f in result.findings
+    ]
+    return card(
+        f"Diagnostics on {result.n_rows:,} {result.sample} rows, regime {result.regime}",
+        table(["code", "", "finding", "value", "threshold", "what to do"], findings)
+        if findings
+        else note("No findings."),
+        table(header, [*figures, *metrics]),
+        note("All of this is conditional on the fitted representation; none is a guarantee."),
+    )
+
+
+@picture.register
+def audit(result: Audit) -> str:
+    """One line an identity, and what was skipped."""
+    rows = [
+        ("holds" if c.holds else "FAILS", c.name, c.violation, c.tolerance, c.n_checked)
+        for c in result.checks
+    ]
+    header = ["", "identity", "largest violation", "rounding allows", "checked"]
+    verdict = "every identity holds" if result.holds else "an identity FAILS"
+    return card(
+        f"Audit: {verdict}",
+        table(header, rows),
+        *(note(f"Skipped: {reason}") for reason in result.skipped),
+    )
+
+
+@picture.register
+def audit_check(check: AuditCheck) -> str:
+    """One identity, and whether it holds."""
+    return by_field(check, "holds")
