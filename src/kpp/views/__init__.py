@@ -1,5 +1,6 @@
 """What notebooks show of every result: one file a room, each view registered by its type."""
 
+# ruff: noqa: F401 (imported for their effect)
 from kpp.views import (
     bounds,
     certificates,
@@ -10,14 +11,3 @@ from kpp.views import (
     geometry,
     models,
 )
-
-__all__ = [
-    "bounds",
-    "certificates",
-    "diagnostics",
-    "explanations",
-    "export",
-    "forest",
-    "geometry",
-    "models",
-]
