@@ -372,6 +372,14 @@ def cases() -> Iterator[Case]:
                     if table == "missing" or task in ("regression", "binary"):
                         yield Case(regime, family, task, table=table)
         yield Case(regime, "extra-trees", "three classes", table="rare class")
+    # The solvers again, where the Gram is an operator: honest and cross-fit folds are too small.
+    for regime in ("shared", "fixed, Forest"):
+        for task in ("regression", "two targets", "binary"):
+            for weights in ("weights", "zero weights"):
+                yield Case(regime, "extra-trees", task, weights, table="many rows")
+            for option in ("alpha given", "alphas given", "no intercept", "few products"):
+                given = options(task)[option]
+                yield Case(regime, "extra-trees", task, "no weights", option, "many rows", given)
     for selection in ("regrown", "frozen"):
         for family in FAMILIES:
             for task in TASKS:

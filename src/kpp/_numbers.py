@@ -14,22 +14,6 @@ MISSING = "–"
 def significant(value: float, digits: int = 4, *, signed: bool = False) -> str:
     """Write a finite number with so many significant digits and a proper minus sign.
 
-    Parameters
-    ----------
-    value : float
-        The number.
-    digits : int
-        Significant digits; zeros at the end are left out.
-    signed : bool
-        Whether a plus sign stands before what is not negative.
-
-    Returns
-    -------
-    text : str
-
-    Examples
-    --------
-    >>> from kpp._numbers import significant
     >>> significant(-0.123456), significant(0.5, 3, signed=True), significant(123456.0)
     ('−0.1235', '+0.5', '1.235e+05')
     """
@@ -39,18 +23,6 @@ def significant(value: float, digits: int = 4, *, signed: bool = False) -> str:
 def number(value: Any) -> str:
     """Write a number as people read it: four digits, counts in full; other values as text.
 
-    Parameters
-    ----------
-    value : object
-        A number, a truth value, None, or anything that has a text.
-
-    Returns
-    -------
-    text : str
-
-    Examples
-    --------
-    >>> from kpp._numbers import number
     >>> number(0.123456), number(12345), number(float("inf")), number(True), number(None)
     ('0.1235', '12,345', '∞', 'yes', '–')
     """
