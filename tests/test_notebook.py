@@ -377,9 +377,9 @@ def test_a_fitted_estimator_keeps_its_diagram_and_shows_its_fit(shown):
     assert agree(facts["alpha"], model.alpha_)
     own = model.oof_prediction_[np.arange(150), (load_iris().target > 0).astype(int)]
     assert agree(facts["out-of-fold log loss"], -np.log(own).mean())
-    assert agree(facts["norm of w"], np.linalg.norm(model.coef_))
+    assert agree(facts["norm of w"], np.linalg.norm(model.node_coef_))
     assert value_of(facts["trees"]) == model.forest_.n_trees
-    assert value_of(facts["nodes (coordinates)"]) == model.coef_.size
+    assert value_of(facts["nodes (coordinates)"]) == model.node_coef_.size
     assert facts["rows"] == "150 in the linear layer"
 
 

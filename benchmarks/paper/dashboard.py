@@ -90,7 +90,7 @@ def _edge(context: Context, figures: dict[str, Any]) -> list[str]:
                 forest_of(task, seed), alpha_selection="regrown", cv=5, n_jobs=1, random_state=seed
             ).fit(parts.X_train, parts.y_train)
             error = float((model.predict(parts.X_test) != parts.y_test).mean())
-            chosen.append((float(model.alpha_), float(np.linalg.norm(model.coef_)), error))
+            chosen.append((float(model.alpha_), float(np.linalg.norm(model.node_coef_)), error))
         figures[f"{name}_by_log_loss"] = chosen
         alphas, norms, errors = zip(*chosen, strict=True)
         shown = [f"{GRID[position]:.2e}", f"{min(alphas):.2e} to {max(alphas):.2e}"]

@@ -45,7 +45,7 @@ def observables(model: Any, X: Any) -> dict[str, float]:
         "trace": float(values.sum() / len(X)),
         "d_eff": float((values / (values + model.alpha_)).sum() / len(X)),
         "mu_min": float(values[0]),
-        "norm": float(np.linalg.norm(model.coef_)),
+        "norm": float(np.linalg.norm(model.node_coef_)),
     }
 
 
@@ -115,7 +115,7 @@ def correct() -> dict[str, Any]:
 
     return {
         "on_fit_fold": observables(honest, X[fit]),
-        "norm_at_half_lambda": float(np.linalg.norm(half.coef_)),
+        "norm_at_half_lambda": float(np.linalg.norm(half.node_coef_)),
         "held_out_rmse": errors(regimes),
         "held_out_rmse_of_defaults": errors(automatic),
     }

@@ -89,7 +89,7 @@ class Fitted:
     @property
     def norm(self) -> float:
         """|w|."""
-        return float(np.linalg.norm(self.model.coef_))
+        return float(np.linalg.norm(self.model.node_coef_))
 
     @property
     def margins(self) -> Any:

@@ -43,7 +43,9 @@ def test_the_centre_is_the_model_of_the_partition_fold(classifier):
     frame = make_frame(classifier, X, Y, 2, None)
     rows = classifier.partition_rows_
     start = clone(classifier).set_params(regime="shared", center="zero").fit(X[rows], Y[rows])
-    np.testing.assert_allclose(frame.w0, start.coef_, atol=1e-9 * np.abs(start.coef_).max())
+    np.testing.assert_allclose(
+        frame.w0, start.node_coef_, atol=1e-9 * np.abs(start.node_coef_).max()
+    )
     assert frame.b0 == pytest.approx(start.intercept_, abs=1e-5)
 
 

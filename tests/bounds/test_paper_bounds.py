@@ -81,7 +81,7 @@ def test_parts_of_a_regression(tmp_path):
     model = KPPRegressor(forest, alpha=0.4329).fit(DX, DY)
     report = risk_bounds(model, DX, DY)
     assert report.names[0] == "RG-02 trace"
-    norm = np.linalg.norm(model.coef_)
+    norm = np.linalg.norm(model.node_coef_)
     trace = model.map_.row_norms(squared=True).sum()
     assert report["RG-02 trace"].total == pytest.approx(norm * np.sqrt(trace) / 442)
     printed, proof = (report[f"RG-03 uniform squared, {c}"] for c in ("printed", "proof"))
@@ -188,7 +188,7 @@ def test_several_forests_have_a_larger_norm(forests, is_attained):
     if is_attained:
         assert norms.min() == pytest.approx(np.sqrt(2), rel=1e-14)
     bound = report["RG-03 uniform squared, proof"]
-    radius = np.linalg.norm(model.coef_) * max(1.0, sup)
+    radius = np.linalg.norm(model.node_coef_) * max(1.0, sup)
     expected = squared_loss_terms(radius, DY.max(), bound.details["trace"], 442)
     assert (bound.complexity, bound.confidence) == pytest.approx(expected)
 

@@ -58,7 +58,7 @@ def small_model(
     else:
         y = rng.normal(size=(30, n_scores))
         model = KPPRegressor(spec, **settings).fit(X, y[:, 0] if n_scores == 1 else y)
-    n_nodes = np.atleast_2d(model.coef_).shape[1]
+    n_nodes = np.atleast_2d(model.node_coef_).shape[1]
     w = rng.normal(size=(n_scores, n_nodes)) * np.exp(rng.normal(size=(n_scores, n_nodes)))
     return set_linear(model, w, rng.normal(size=n_scores) * 0.3)
 
@@ -84,7 +84,7 @@ def obvious_tables(model):
     """Per tree: its leaves, their distances to each other, their scores (n_scores, n_leaves)."""
     embedding = model.map_
     blocks = [b for _, b in embedding.blocks] if hasattr(embedding, "blocks") else [embedding]
-    coef, first, tables = np.atleast_2d(model.coef_), 0, []
+    coef, first, tables = np.atleast_2d(model.node_coef_), 0, []
     for block in blocks:
         forest: Forest = block.forest
         for tree in range(forest.n_trees):

@@ -155,7 +155,7 @@ def test_margins_near_rounding_error(make_model, make_linear, seed):
     model = make_model(seed, n_trees=7, most_splits=12)
     X = random_rows(seed, 30)
     others = np.vstack([X, beside_thresholds(model.forest_, X, 100, seed)])
-    w, g = model.coef_, model.decision_function(X) - model.intercept_[0]
+    w, g = model.node_coef_, model.decision_function(X) - model.intercept_[0]
     for i in range(10):
         for ulps in (0, 1, -1, 3, -3, 40, -40):
             b = -g[i] + ulps * np.spacing(abs(g[i]))
@@ -173,7 +173,7 @@ def test_classes_that_differ_by_rounding_only(make_model, make_linear, seed):
     model = make_model(seed, task="multiclass", n_trees=4, most_splits=8)
     X = random_rows(seed, 12)
     others = np.vstack([X, beside_thresholds(model.forest_, X, 60, seed)])
-    w, b = model.coef_.copy(), model.intercept_.copy()
+    w, b = model.node_coef_.copy(), model.intercept_.copy()
     w[2] = w[0]
     for first, last in ((b[0], np.nextafter(b[0], 9)), (0.0, 1e-17), (b[0], b[0])):
         make_linear(model, w, [first, b[1], last])
@@ -207,7 +207,7 @@ def test_any_scale_of_scores(make_model, make_linear, scale):
         model = make_model(seed)
         X = random_rows(seed, 20)
         before = certify(model, X)
-        make_linear(model, model.coef_ * scale, model.intercept_ * scale)
+        make_linear(model, model.node_coef_ * scale, model.intercept_ * scale)
         after = certify(model, X)
         assert after.radius == pytest.approx(before.radius, rel=1e-6, abs=1e-9)
 
@@ -256,7 +256,7 @@ def test_real_forests_of_other_tasks():
 def test_multiclass_takes_the_minimum_over_every_other_class():
     X, y = load_iris(return_X_y=True)
     model = KPPClassifier(n_estimators=10, alpha=1e-3, random_state=0).fit(X, y)
-    g, w = model.decision_function(X), model.coef_
+    g, w = model.decision_function(X), model.node_coef_
     expected = np.full(len(X), np.inf)
     for i, c in enumerate(g.argmax(axis=1)):
         for k in set(range(3)) - {c}:
@@ -268,7 +268,7 @@ def test_multiclass_takes_the_minimum_over_every_other_class():
 def test_nothing_to_cross_within_rounding(make_model, make_linear):
     model = make_model(0)
     X = random_rows(0, 5)
-    make_linear(model, model.coef_, model.intercept_ - model.decision_function(X)[0])
+    make_linear(model, model.node_coef_, model.intercept_ - model.decision_function(X)[0])
     certificate = certify(model, X)
     assert certificate.radius[0] == 0
     assert certificate.splits_to_cross(0) == []
@@ -304,7 +304,7 @@ def test_splits_to_cross(make_model):
 def test_without_coefficients_everything_is_certified(make_model, make_linear, task):
     model = make_model(0, task=task)
     b = np.array([-1.0, 1.0, 0.5])[: len(np.atleast_1d(model.intercept_))]
-    make_linear(model, np.zeros_like(np.atleast_2d(model.coef_)), b)
+    make_linear(model, np.zeros_like(np.atleast_2d(model.node_coef_)), b)
     X = random_rows(0, 10)
     for method in ("leafwise", "lipschitz"):
         certificate = certify(model, X, epsilon=epsilon_of(task), method=method)
@@ -332,7 +332,7 @@ def test_lipschitz_bound_holds_for_every_pair(make_model):
 def test_output_stability_there_and_back():
     X, y = load_diabetes(return_X_y=True)
     model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
-    norm = np.linalg.norm(model.coef_)
+    norm = np.linalg.norm(model.node_coef_)
     assert lipschitz_constant(model) == pytest.approx([norm])
     assert stable_radius(model, 10.0) == pytest.approx((10 / norm) ** 2)
     assert stable_change(model, 0.04) == pytest.approx(0.2 * norm)

@@ -35,7 +35,7 @@ def regressor():
 
 def test_robust_accuracy_is_as_defined(classifier):
     curve = robustness_curve(classifier, X, Y, method="lipschitz")
-    norm = np.linalg.norm(classifier.coef_)
+    norm = np.linalg.norm(classifier.node_coef_)
     margin = np.where(Y == 1, 1, -1) * classifier.decision_function(X)
     u = np.random.default_rng(0).uniform(0, curve.u_max, 200)
     expected = (margin[:, None] > norm * np.sqrt(u)).mean(axis=0)
@@ -90,7 +90,7 @@ def test_accuracy_of_rows_that_are_all_wrong(classifier):
 def test_robust_squared_error_is_as_defined(regressor):
     curve = robustness_curve(regressor, DX, DY, method="lipschitz")
     e = DY - regressor.predict(DX)
-    norm = np.linalg.norm(regressor.coef_)
+    norm = np.linalg.norm(regressor.node_coef_)
     u = curve.radii
     mse, mae = np.square(e).mean(), np.abs(e).mean()
     assert curve.values == pytest.approx(mse + 2 * mae * norm * np.sqrt(u) + norm**2 * u)
@@ -154,13 +154,13 @@ def test_the_rise_is_within_a_grid_step_of_the_best():
 def test_without_coefficients(make_model, make_linear):
     rows = random_rows(0, 10)
     model = make_model(0, task="regression")
-    make_linear(model, 0 * model.coef_, [0.5])
+    make_linear(model, 0 * model.node_coef_, [0.5])
     for method in ("leafwise", "lipschitz"):
         curve = robustness_curve(model, rows, np.ones(10), method=method)
         assert curve.u_max == curve.u_half == np.inf
         assert curve([0.0, 1.0, 1e9]).tolist() == [0.25] * 3
     model = make_model(0)
-    make_linear(model, 0 * model.coef_, [0.5])
+    make_linear(model, 0 * model.node_coef_, [0.5])
     for method in ("leafwise", "lipschitz"):
         curve = robustness_curve(model, rows, [1] * 5 + [0] * 5, method=method)
         assert curve.u_max == curve.u_half == np.inf

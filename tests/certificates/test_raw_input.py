@@ -488,7 +488,7 @@ def test_progress_and_threads(classifier):
 def test_constant_models_never_change(make_model, make_linear):
     model = make_model(0)
     for b in (0.5, 0.0):
-        make_linear(model, 0 * model.coef_, [b])
+        make_linear(model, 0 * model.node_coef_, [b])
         certificate = certify_raw(model, random_rows(0, 5))
         assert np.isinf(certificate.radius).all()
         assert not certificate.found.any()

@@ -56,12 +56,12 @@ def test_leaves_with_weight_skip_the_isometry():
 
 def test_a_broken_model_fails():
     model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(DX, DY)
-    model.coef_ = model.coef_ * 0.9  # predictions come from the leaves and stay
+    model.node_coef_ = model.node_coef_ * 0.9  # predictions come from the leaves and stay
     result = audit(model, DX, DY)
     broken = {check.name for check in result.checks if not check.holds}
     assert "additivity" in broken
     assert "FAILS" in str(result)
-    model.coef_ = model.coef_ * 1e-6
+    model.node_coef_ = model.node_coef_ * 1e-6
     broken = {check.name for check in audit(model, DX, DY).checks if not check.holds}
     assert {"additivity", "Lipschitz"} <= broken
 

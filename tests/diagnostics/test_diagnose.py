@@ -108,7 +108,7 @@ def test_observables_against_the_written_out_gram(regressor):
     guarded = max(max(mu[0], 0) - delta, 0) + alpha
     assert found["guarded_smallest_eigenvalue"] == pytest.approx(guarded)
     squared = gram.diagonal()[:, None] + gram.diagonal() - 2 * gram
-    radius = (y.std() / np.linalg.norm(regressor.coef_)) ** 2
+    radius = (y.std() / np.linalg.norm(regressor.node_coef_)) ** 2
     assert found["relative_radius"] == pytest.approx(radius / squared.mean())
 
 
@@ -201,7 +201,7 @@ def test_every_regime_and_sample(regime, sample):
 def test_cross_fit_norms_are_those_of_the_folds():
     model = KPPRegressor(n_estimators=12, regime="cross-fit", alpha=1.0, cv=KFold(3)).fit(DX, DY)
     found = diagnose(model, DX, DY, sample="fit")
-    parts = np.split(model.coef_, model.map_.offsets[1:-1])
+    parts = np.split(model.node_coef_, model.map_.offsets[1:-1])
     norms = [3 * np.linalg.norm(part) for part in parts]
     frame = found.to_frame()
     assert frame.loc["norm", "value"] == pytest.approx(np.mean(norms))

@@ -20,7 +20,7 @@ def own_scores(model, X):
 
 def obvious_nodes(model, X):
     """w_v Phi_v(x) as dense arrays, (n_scores, n_rows, n_nodes); at the rows, and at the fit's."""
-    w = np.atleast_2d(model.coef_)
+    w = np.atleast_2d(model.node_coef_)
     return [phi.to_csr().toarray() * w[:, None] for phi in (model.map_.on(X), model.map_)]
 
 
@@ -160,7 +160,7 @@ def test_a_wrong_sum_is_refused():
 def test_a_model_that_was_changed_is_noticed():
     X, y = load_diabetes(return_X_y=True)
     model = KPPRegressor(alpha=1.0, n_estimators=3, random_state=0).fit(X, y)
-    model.coef_ = 2 * model.coef_
+    model.node_coef_ = 2 * model.node_coef_
     with pytest.raises(ArithmeticError, match="changed after its fit"):
         explain(model, X)
 
@@ -182,7 +182,10 @@ def test_frame_of_several_outputs():
     assert frame.columns.get_level_values(0).unique().tolist() == [0, 1, 2]
     for k in range(3):
         close(frame[k].sum(axis=1).to_numpy(), model.decision_function(X)[:, k])
-    assert explain(model, X, level="node").to_frame().shape == (150, 3 + 3 * model.coef_.shape[1])
+    assert explain(model, X, level="node").to_frame().shape == (
+        150,
+        3 + 3 * model.node_coef_.shape[1],
+    )
 
 
 def test_for_output():

@@ -143,7 +143,7 @@ def test_cross_fit_rows_act_through_the_trees_of_their_fold():
     model, X = fitted("cross-fit")
     contributions = explain_training_rows(model, X[4], top=0).all_contributions
     expected = np.zeros(len(X))
-    parts = zip(model.folds_, model.map_.blocks, model.map_.split(model.coef_), strict=True)
+    parts = zip(model.folds_, model.map_.blocks, model.map_.split(model.node_coef_), strict=True)
     for (fit, _), (_, block), w in parts:
         phi, here = block.to_csr()[fit].toarray(), block.on(X[4:5]).to_csr().toarray()[0]
         r = model.dual_coef_[fit, 0]

@@ -50,7 +50,7 @@ def test_rules_are_the_nodes_of_the_row(kind, i):
     )
     k = {"several targets": 1, "multiclass": int(np.argmax(scores))}.get(kind, 0)
     contribution = dict(
-        zip(model.map_.coordinate_names, np.atleast_2d(model.coef_)[k] * phi, strict=True)
+        zip(model.map_.coordinate_names, np.atleast_2d(model.node_coef_)[k] * phi, strict=True)
     )
     listed = [name for rule in explanation.rules for name in rule.nodes]
     below_root = model.map_.coordinate_names[(phi > 0) & (model.map_.coordinate_variable >= 0)]

@@ -99,7 +99,7 @@ def test_node_values_are_sums_along_paths(fitted):
     model, _ = fitted
     collapsed = collapse(model)
     blocks = [b for _, b in model.map_.blocks] if hasattr(model.map_, "blocks") else [model.map_]
-    step = np.concatenate([b.scale for b in blocks]) * np.atleast_2d(model.coef_)
+    step = np.concatenate([b.scale for b in blocks]) * np.atleast_2d(model.node_coef_)
     parent = collapsed.forest.parent
     above = np.where(parent >= 0, collapsed.node_values[:, parent], 0.0)
     close = 1e-12 * size(collapsed)[:, None]
@@ -188,7 +188,7 @@ def test_saabas_decomposition_is_the_variable_level_attribution(fitted):
     collapsed = collapse(model)
     phi = model.map_.on(X).to_csr()
     variable = model.map_.coordinate_variable
-    for k, w in enumerate(np.atleast_2d(model.coef_)):
+    for k, w in enumerate(np.atleast_2d(model.node_coef_)):
         contribution = phi.multiply(w).tocsc()
         expected = np.column_stack(
             [contribution[:, variable == j].sum(axis=1) for j in range(X.shape[1])]

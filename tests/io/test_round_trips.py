@@ -203,7 +203,7 @@ def test_whatever_is_asked_of_it(model, rows, again, differ):
         lambda m: m.collapse().scores(X),
         lambda m: kpp.kernel(m, some),
         lambda m: kpp.path_distance(m, some, X),
-        lambda m: kpp.half_forest_discrepancy(kpp.models.building.named_blocks(m.map_)[0][1], some),
+        lambda m: kpp.half_forest_discrepancy(kpp.geometry.named_blocks(m.map_)[0][1], some),
         lambda m: kpp.explain(m, some),
         lambda m: kpp.explain(m, some, level="node"),
         lambda m: str(kpp.explain_rules(m, some[:1])),

@@ -66,7 +66,7 @@ def test_weights_and_groups_are_routed(diabetes):
         pipeline.fit(X, y, **given)
         cross_validate(pipeline, X, y, cv=2, params=given, error_score="raise")
         direct = clone(model).fit(StandardScaler().fit_transform(X), y, weight, groups)
-    assert np.array_equal(pipeline[-1].coef_, direct.coef_)
+    assert np.array_equal(pipeline[-1].node_coef_, direct.node_coef_)
     for _, test in direct.folds_:
         assert not set(groups[test]) & set(np.delete(groups, test))
 

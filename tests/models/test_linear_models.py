@@ -50,7 +50,7 @@ def test_ridge_is_scikit_learns_on_the_written_out_embedding(diabetes, alpha, fi
     model = small(KPPRegressor, alpha=alpha, fit_intercept=fit_intercept, tol=1e-12).fit(X, y)
     phi = model.map_.to_csr().toarray()
     other = Ridge(alpha, fit_intercept=fit_intercept, solver="cholesky").fit(phi, y)
-    np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-7 * np.abs(other.coef_).max())
+    np.testing.assert_allclose(model.node_coef_, other.coef_, atol=1e-7 * np.abs(other.coef_).max())
     np.testing.assert_allclose(model.predict(X), other.predict(phi), rtol=1e-9)
 
 
@@ -60,7 +60,7 @@ def test_logistic_is_scikit_learns_on_the_written_out_embedding(cancer):
     phi = model.map_.to_csr()
     other = LogisticRegression(C=1 / (len(y) * 1e-3), solver="newton-cg", tol=1e-10).fit(phi, y)
     np.testing.assert_allclose(model.predict_proba(X), other.predict_proba(phi), atol=1e-6)
-    assert model.coef_.shape == (1, model.forest_.n_nodes)
+    assert model.node_coef_.shape == (1, model.forest_.n_nodes)
 
 
 @pytest.mark.parametrize("regime", REGIMES)
@@ -70,14 +70,14 @@ def test_logistic_is_scikit_learns_on_the_written_out_embedding(cancer):
 def test_predictions_are_the_operator_times_the_coefficients(diabetes, regime, forest):
     X, y = diabetes
     model = small(KPPRegressor, forest=forest, regime=regime, alpha=0.1).fit(X, y)
-    expected = model.map_.on(X) @ model.coef_ + model.intercept_
+    expected = model.map_.on(X) @ model.node_coef_ + model.intercept_
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-12)
 
 
 def test_primal_is_dual(diabetes):
     X, y = diabetes
     model = small(KPPRegressor).fit(X, y)
-    np.testing.assert_allclose(model.coef_, model.map_.T @ model.dual_coef_[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(model.node_coef_, model.map_.T @ model.dual_coef_[:, 0], rtol=1e-12)
     gram = model.map_.gram()
     by_dual = gram @ model.dual_coef_[:, 0] + model.intercept_
     np.testing.assert_allclose(model.predict(X), by_dual, rtol=1e-11)
@@ -92,7 +92,7 @@ def test_the_papers_fixed_row(diabetes):
     model = KPPRegressor(forest, alpha=np.logspace(-4, 4, 12)[5]).fit(X, y)
     rmse = np.sqrt(np.mean((model.predict(X) - y) ** 2))
     assert round(rmse, 2) == 45.40
-    assert round(np.linalg.norm(model.coef_), 1) == 727.4
+    assert round(np.linalg.norm(model.node_coef_), 1) == 727.4
     assert round(model.map_.row_norms(squared=True).mean(), 3) == 0.143
 
 
@@ -102,7 +102,7 @@ def test_the_papers_honest_row(diabetes):
     alpha = np.logspace(-4, 4, 12)[5]
     model = KPPRegressor(forest, regime="honest", alpha=alpha, random_state=0).fit(X, y)
     assert round(np.sqrt(np.mean((model.predict(X) - y) ** 2)), 2) == 53.26
-    assert round(np.linalg.norm(model.coef_), 1) == 505.7
+    assert round(np.linalg.norm(model.node_coef_), 1) == 505.7
     assert round(model.map_.on(X).row_norms(squared=True).mean(), 3) == 0.195
 
 
@@ -137,7 +137,7 @@ def test_out_of_fold_predictions_of_noise(way):
 
 def test_a_group_of_trees_never_sees_its_fold(diabetes, monkeypatch):
     X, y = diabetes
-    monkeypatch.setattr("kpp.models.linear.DEFAULT_TAUS", np.array([0.1]))
+    monkeypatch.setattr("kpp.models.selection.DEFAULT_TAUS", np.array([0.1]))
     cv = KFold(4, shuffle=True, random_state=1)
     auto = small(KPPRegressor, n_estimators=10, cv=cv).fit(X, y)
     assert [len(test) for _, test in auto.folds_] == [111, 111, 110, 110]
@@ -164,7 +164,7 @@ def test_the_search_is_kept(diabetes):
 
 def test_a_grid_whose_edge_stays_best_is_reported(diabetes, monkeypatch):
     X, y = diabetes
-    monkeypatch.setattr("kpp.models.linear.DEFAULT_TAUS", np.logspace(5, 6, 4))
+    monkeypatch.setattr("kpp.models.selection.DEFAULT_TAUS", np.logspace(5, 6, 4))
     with pytest.warns(ConvergenceWarning, match="lower edge of the grid, even after"):
         model = small(KPPRegressor).fit(X, y)
     assert len(model.alphas_) == len(model.cv_scores_) == 14
@@ -174,7 +174,7 @@ def test_a_grid_whose_edge_stays_best_is_reported(diabetes, monkeypatch):
 def test_a_grid_grows_to_where_the_best_is(diabetes, monkeypatch, first, last):
     X, y = diabetes
     wide = small(KPPRegressor).fit(X, y)
-    monkeypatch.setattr("kpp.models.linear.DEFAULT_TAUS", np.logspace(first, last, 3))
+    monkeypatch.setattr("kpp.models.selection.DEFAULT_TAUS", np.logspace(first, last, 3))
     model = small(KPPRegressor).fit(X, y)
     assert len(model.alphas_) > 3
     np.testing.assert_allclose(np.diff(np.log(model.alphas_)), np.log(10) / 2, rtol=1e-6)
@@ -230,7 +230,7 @@ def test_the_seed_of_a_forest_grows_different_groups(diabetes):
     assert len(np.unique(np.round(roots, 2))) > 5
     same = KPPRegressor(ExtraTreesRegressor(10, random_state=0), random_state=0)
     again = KPPRegressor(ExtraTreesRegressor(10, random_state=0), random_state=0)
-    assert np.array_equal(same.fit(X, y).coef_, again.fit(X, y).coef_)
+    assert np.array_equal(same.fit(X, y).node_coef_, again.fit(X, y).node_coef_)
 
 
 def test_a_generator_is_consumed(diabetes):
@@ -284,9 +284,11 @@ def test_honest_ridge_shrinks_to_the_partition_model(diabetes):
     part, rows = model.partition_rows_, model.fit_rows_
     start = small(KPPRegressor, alpha=0.1, tol=1e-12).fit(X[part], y[part])
     phi = start.map_.on(X[rows]).to_csr().toarray()
-    assert np.abs(start.coef_).max() > 1
+    assert np.abs(start.node_coef_).max() > 1
     rest = Ridge(0.1, solver="cholesky").fit(phi, y[rows] - start.predict(X[rows]))
-    np.testing.assert_allclose(model.coef_, start.coef_ + rest.coef_, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        model.node_coef_, start.node_coef_ + rest.node_coef_, rtol=1e-6, atol=1e-6
+    )
     assert model.intercept_ == pytest.approx(start.intercept_ + rest.intercept_, rel=1e-8)
 
 
@@ -306,7 +308,7 @@ def test_class_weights_enter_once_with_a_center(cancer):
     settings = {"regime": "honest", "center": "partition", "alpha": 1e-3}
     by_class = small(KPPClassifier, class_weight={0: 3.0, 1: 1.0}, **settings).fit(X, y)
     by_row = small(KPPClassifier, **settings).fit(X, y, np.where(y == 0, 3.0, 1.0))
-    np.testing.assert_array_equal(by_class.coef_, by_row.coef_)
+    np.testing.assert_array_equal(by_class.node_coef_, by_row.node_coef_)
 
 
 @pytest.mark.parametrize("estimator", [KPPRegressor, KPPClassifier])
@@ -415,7 +417,7 @@ def test_bit_identical_for_any_number_of_threads(diabetes, cancer, estimator, re
     X, y = diabetes if estimator is KPPRegressor else cancer
     one = small(estimator, n_jobs=1, regime=regime).fit(X, y)
     two = small(estimator, n_jobs=2, regime=regime).fit(X, y)
-    assert np.array_equal(one.coef_, two.coef_)
+    assert np.array_equal(one.node_coef_, two.node_coef_)
     assert one.alpha_ == two.alpha_
     score = "predict" if estimator is KPPRegressor else "decision_function"
     assert np.array_equal(getattr(one, score)(X), getattr(two, score)(X))
@@ -425,7 +427,7 @@ def test_several_targets(diabetes):
     X, y = diabetes
     both = np.column_stack([y, -2 * y + 3])
     model = small(KPPRegressor, alpha=0.1, tol=1e-12).fit(X, both)
-    assert model.coef_.shape == (2, model.forest_.n_nodes)
+    assert model.node_coef_.shape == (2, model.forest_.n_nodes)
     assert model.predict(X).shape == (len(y), 2)
     np.testing.assert_allclose(model.predict(X)[:, 1], -2 * model.predict(X)[:, 0] + 3, rtol=1e-6)
     assert small(KPPRegressor).fit(X, both).oof_prediction_.shape == (len(y), 2)
@@ -437,7 +439,7 @@ def test_several_classes(load):
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
     model = KPPClassifier(n_estimators=25, random_state=0).fit(X_train, y_train)
     n_classes = len(np.unique(y))
-    assert model.coef_.shape[0] == n_classes
+    assert model.node_coef_.shape[0] == n_classes
     probabilities = model.predict_proba(X_test)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-12)
     np.testing.assert_allclose(np.log(probabilities), model.predict_log_proba(X_test), atol=1e-9)
@@ -459,7 +461,7 @@ def test_class_weights_are_sample_weights(cancer):
     X, y = cancer
     weighted = small(KPPClassifier, alpha=1e-3, class_weight={0: 3.0, 1: 1.0}).fit(X, y)
     same = small(KPPClassifier, alpha=1e-3).fit(X, y, np.where(y == 0, 3.0, 1.0))
-    np.testing.assert_array_equal(weighted.coef_, same.coef_)
+    np.testing.assert_array_equal(weighted.node_coef_, same.node_coef_)
     balanced = small(KPPClassifier, class_weight="balanced").fit(X, y)
     assert balanced.score(X, y) > 0.9
 
@@ -501,7 +503,7 @@ def test_feature_importances(diabetes):
         assert importance[10] == 0
         assert set(np.argsort(importance)[-2:]) == {2, 8}  # bmi and s5
     model = small(KPPRegressor, alpha=0.1).fit(X, y)
-    squares = np.square(model.map_.to_csr().toarray() * model.coef_).mean(axis=0)
+    squares = np.square(model.map_.to_csr().toarray() * model.node_coef_).mean(axis=0)
     variable = model.map_.coordinate_variable
     expected = np.array([squares[variable == j].sum() for j in range(11)])
     np.testing.assert_allclose(model.feature_importances_, expected / expected.sum(), rtol=1e-10)
@@ -546,7 +548,7 @@ def test_an_interrupted_fit_leaves_the_old_one(diabetes, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kpp.models.linear.select", interrupt)
+    monkeypatch.setattr("kpp.models.fitting.select", interrupt)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :3], y)
     assert np.array_equal(model.predict(X), before)
@@ -579,7 +581,6 @@ def test_constant_targets_are_predicted(diabetes, regime):
         ({"honest_fraction": 1.0}, "honest_fraction is the share of rows"),
         ({"cv": 1}, "cv must be at least 2"),
         ({"forest": "auto"}, "forest must be one of 'extra-trees', 'random-forest', 'boosted'"),
-        ({"linear_terms": True}, "reserved and not available yet"),
     ],
 )
 def test_bad_parameters(diabetes, parameters, message):

@@ -5,7 +5,7 @@ import pytest
 from zoo import random_forest, random_node_weight, random_rows
 
 from kpp.geometry import PathMap, path_weights
-from kpp.models.selection import mean_squared_spread
+from kpp.solvers import mean_squared_spread
 
 
 def test_spread_is_the_trace_of_the_centred_gram_over_the_rows():

@@ -7,9 +7,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from zoo import random_forest, random_node_weight, random_rows
 
-import kpp.solvers.logistic
+import kpp.solvers.newton
 from kpp.geometry import PathMap, path_weights
-from kpp.solvers import LogisticProblem, logistic_path
+from kpp.solvers import NewtonProblem, log_loss, logistic_path
 
 ALPHAS = np.array([1e-3, 1e-5, 1e-1])
 
@@ -27,7 +27,7 @@ def make(n_classes, n_rows=300):
 @pytest.fixture(params=["dense", "products"])
 def way(request, monkeypatch):
     rows = 10**6 if request.param == "dense" else 0
-    monkeypatch.setattr(kpp.solvers.logistic, "DENSE_ROWS", rows)
+    monkeypatch.setattr(kpp.solvers.newton, "DENSE_ROWS", rows)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -96,7 +96,7 @@ def test_the_order_of_alphas_does_not_matter():
     up = logistic_path(phi, codes, np.sort(ALPHAS), tol=1e-12)
     down = logistic_path(phi, codes, np.sort(ALPHAS)[::-1], tol=1e-12)
     assert np.array_equal(up.dual, down.dual[::-1])
-    assert np.array_equal(up.n_iter, down.n_iter[::-1])
+    assert np.array_equal(up.n_iter_by_alpha, down.n_iter_by_alpha[::-1])
 
 
 @pytest.mark.parametrize("n_known", [1, 2, 3])
@@ -104,7 +104,7 @@ def test_the_start_of_an_alpha_is_extrapolated(n_known):
     """The polynomial through the last solutions: exact for polynomials of that degree."""
     rng = np.random.default_rng(0)
     known, at = np.sort(rng.normal(size=n_known)), float(rng.normal())
-    weight = kpp.solvers.logistic._extrapolation(known, at)
+    weight = kpp.solvers.newton.extrapolation(known, at)
     for degree in range(n_known):
         np.testing.assert_allclose(weight @ known**degree, at**degree, rtol=1e-12)
 
@@ -113,15 +113,15 @@ def test_extrapolating_saves_products_on_a_path(monkeypatch):
     phi, codes, weight = make(2)
     alphas = np.logspace(-2, -5, 15)
     path = logistic_path(phi, codes, alphas, weight, tol=1e-5)
-    monkeypatch.setattr(kpp.solvers.logistic, "EXTRAPOLATED", 1)
+    monkeypatch.setattr(kpp.solvers.newton, "EXTRAPOLATED", 1)
     from_the_last = logistic_path(phi, codes, alphas, weight, tol=1e-5)
-    assert path.n_iter.sum() < 0.8 * from_the_last.n_iter.sum()
+    assert path.n_iter_by_alpha.sum() < 0.8 * from_the_last.n_iter_by_alpha.sum()
     scores = [phi @ (phi.T @ found.dual[:, :, 0].T) for found in (path, from_the_last)]
     np.testing.assert_allclose(*scores, atol=2e-3)
 
 
 def test_not_converged_is_said(monkeypatch):
-    monkeypatch.setattr(kpp.solvers.logistic, "DENSE_ROWS", 0)
+    monkeypatch.setattr(kpp.solvers.newton, "DENSE_ROWS", 0)
     phi, codes, _ = make(2)
     with pytest.warns(ConvergenceWarning, match="did not converge for alpha = 1e-06"):
         path = logistic_path(phi, codes, [1e-6], max_iter=5)
@@ -136,10 +136,10 @@ def test_refused_alphas():
 
 def test_an_alpha_is_taken_up_where_it_was_left():
     phi, codes, weight = make(2)
-    problem = LogisticProblem(phi, codes, weight)
+    problem = NewtonProblem(phi, codes, weight, loss=log_loss(2))
     loose = problem.solve(ALPHAS, tol=1e-3)
     after = problem.solve([ALPHAS[0]], tol=1e-10)
     once = logistic_path(phi, codes, [ALPHAS[0]], weight, tol=1e-10)
     assert loose.residual.max() > 1e-10 >= after.residual.max()
-    assert after.n_iter[0] < once.n_iter[0]
+    assert after.n_iter_by_alpha[0] < once.n_iter_by_alpha[0]
     np.testing.assert_allclose(phi.T @ after.dual[0], phi.T @ once.dual[0], atol=1e-7)

@@ -8,7 +8,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from zoo import random_forest, random_node_weight, random_rows
 
-import kpp.solvers.krylov
+import kpp.solvers.vectors
 import kpp.solvers.ridge
 from kpp.forest import Forest
 from kpp.geometry import PathMap, path_weights
@@ -97,7 +97,7 @@ def test_one_alpha_more_costs_no_product(monkeypatch):
 
 def test_a_second_call_goes_on_where_the_first_stopped(monkeypatch):
     set_way(monkeypatch, "krylov")
-    monkeypatch.setattr(kpp.solvers.krylov, "VECTORS_AT_ONCE", 7)
+    monkeypatch.setattr(kpp.solvers.vectors, "VECTORS_AT_ONCE", 7)
     phi, y, weight = make(n_targets=2)
     dense = phi.to_csr().toarray()
     problem = RidgeProblem(phi, y, weight)
