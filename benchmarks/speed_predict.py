@@ -116,11 +116,13 @@ def main() -> None:
     imported = in_fresh_process(TIMED_IMPORT, repeats)[0]
     with tempfile.TemporaryDirectory() as empty:
         first_fit = in_fresh_process(FIRST_FIT, 1, NUMBA_CACHE_DIR=empty)
+        n_compiled = sum(1 for _ in Path(empty).rglob("*.nbc"))
     result = {
         **versions(),
         "predict": predictions,
         "import_s": imported,
         "first_fit_s": first_fit,
+        "n_compiled": n_compiled,
     }
     write("speed_predict", result, to_markdown(result), arguments.out)
 

@@ -1,6 +1,5 @@
 """Raw-input radii: no point of a box changes the answer, and counterexamples do."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,8 +12,9 @@ from sklearn.exceptions import NotFittedError
 from zoo import random_rows
 
 from kpp import Forest, KPPClassifier, KPPRegressor, path_distance
-from kpp.certificates import certify, certify_raw
+from kpp.certificates import certify, certify_raw, raw_input, raw_search
 from kpp.certificates._box_loops import descend
+from kpp.certificates.boxes import BoxProblem
 from kpp.export import collapse
 from kpp.forest import Tree
 from kpp.forest.join import as_float64
@@ -457,17 +457,42 @@ def test_frames(library):
     assert (np.abs(model.predict(changed) - model.predict(frame[:5])) >= 30.0).all()
 
 
-def test_time_is_kept_and_what_is_unfinished_is_sound():
+class Clock:
+    """A second passes with every look at it."""
+
+    now = 0.0
+
+    def monotonic(self):
+        self.now += 1.0
+        return self.now
+
+
+def test_time_is_kept_and_what_is_unfinished_is_sound(monkeypatch):
     model = KPPClassifier(n_estimators=60, alpha=1e-4, random_state=0).fit(X, Y)
-    certify_raw(model, X[:1], effort=10)
     rows = X[:60]
-    started = time.monotonic()
-    certificate = certify_raw(model, rows, time_budget=0.3)
-    assert time.monotonic() - started < 3
-    assert not certificate.finished.all()
+    clock, begun = Clock(), []
+    monkeypatch.setattr(raw_input, "time", clock)
+    monkeypatch.setattr(raw_search, "time", clock)
+
+    def noting(name, work):
+        return lambda *arguments: begun.append((name, clock.now)) or work(*arguments)
+
+    for name in ("certifies", "search"):
+        monkeypatch.setattr(BoxProblem, name, noting(name, getattr(BoxProblem, name)))
+
+    # One look at the clock a row for its tree-by-tree radius; what is left goes to searches.
+    certificate = certify_raw(model, rows, time_budget=200.0)
+    deadline = 1 + 200
+    assert 0 < certificate.finished.sum() < len(rows)
+    assert {name for name, _ in begun} == {"certifies", "search"}
+    assert max(at for _, at in begun) <= deadline
+    assert (certificate.radius > 0).sum() > certificate.finished.sum()
     assert_sound(model, rows, certificate, n_points=10)
+
+    clock.now, begun[:] = 0.0, []
     nothing = certify_raw(model, rows, time_budget=0.0)
     assert not nothing.finished.any()
+    assert not begun
     assert_sound(model, rows, nothing, n_points=10)
 
 
