@@ -34,15 +34,15 @@ from kpp import (
     path_distance,
     risk_bounds,
 )
-from kpp._pipelines import prepared, unwrap
 from kpp.bounds import Assumption, Bound
+from kpp.models.pipelines import prepared, split_pipeline
 from kpp.reports import report_data
 from kpp.reports.intervals import wilson
-from kpp.reports.numbers import number
 from kpp.reports.page import render
 from kpp.reports.sections.bounds import level_words, sentence
 from kpp.reports.sections.picture import components
 from kpp.reports.sections.variables import effect
+from kpp.tables.numbers import number
 
 SECTIONS = [
     "fitted",
@@ -248,7 +248,7 @@ def test_mean_contributions_are_those_of_the_library(kind):
 @pytest.mark.parametrize("kind", ["table", "scaled"])
 def test_contributions_of_prepared_columns_sum_to_the_users(kind):
     pipeline, X, _, _ = made(kind)
-    preparation, model = unwrap(pipeline)
+    preparation, model = split_pipeline(pipeline)
     attribution = explain(model, prepared(preparation, X), centered=True)
     names = np.array(attribution.feature_names)
     for variable in section(kind, "variables")["variables"]:
@@ -308,7 +308,7 @@ def test_values_that_are_not_finite_have_bins():
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "several targets", "table", "cross-fit"])
 def test_the_parts_of_a_row_sum_to_its_score(kind):
     pipeline, X, _, _ = made(kind)
-    preparation, model = unwrap(pipeline)
+    preparation, model = split_pipeline(pipeline)
     X = prepared(preparation, X)
     scores = model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
     scores = np.asarray(scores).reshape(len(scores), -1)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kpp.cli.errors import UserError
+from kpp.tables.errors import UserError
 
 
 class Task(StrEnum):

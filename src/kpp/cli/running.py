@@ -10,7 +10,7 @@ from contextlib import suppress
 import typer
 
 from kpp.cli.console import clean
-from kpp.cli.errors import UserError
+from kpp.tables.errors import UserError
 
 OK, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 

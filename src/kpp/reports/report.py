@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kpp._progress import Progress
-from kpp.reports.escaping import plain, shown
+from kpp.reports.escaping import shown
 from kpp.reports.page import render, write
 from kpp.reports.sections import (
     alpha,
@@ -24,6 +24,7 @@ from kpp.reports.sections import (
     variables,
 )
 from kpp.reports.subject import Subject
+from kpp.tables.plain import plain_data
 
 FORMAT = 1
 MAX_ROWS = 60
@@ -234,7 +235,7 @@ random_state, verbose
         except Exception as error:  # what a model does not support must not cost the other sections
             made = {"made": False, "why": f"{type(error).__name__}: {shown(error, 400)}"}
         seconds = {"seconds": round(time.perf_counter() - start, 3)} if times else {}
-        sections[name] = plain({"title": TITLES[name], **made, **seconds})
+        sections[name] = plain_data({"title": TITLES[name], **made, **seconds})
         progress(phase, 1, 1)
     kind = type(subject.model).__name__
     now = {"created": datetime.now(UTC).isoformat(timespec="seconds")} if times else {}

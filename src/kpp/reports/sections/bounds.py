@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from kpp._pipelines import has_learned
 from kpp.bounds import Bound, risk_bounds
 from kpp.bounds.results import Assumption
-from kpp.reports.numbers import number
+from kpp.models.pipelines import has_learned
 from kpp.reports.subject import Subject
+from kpp.tables.numbers import number
 
 MOST_ROWS = 20_000
 PREPARED = Assumption(

@@ -12,9 +12,9 @@ from kpp.certificates import certify_raw
 from kpp.explanations import explain_rules, explain_training_rows
 from kpp.models.building import take_rows
 from kpp.reports.escaping import shown
-from kpp.reports.numbers import number
 from kpp.reports.sections.variables import read_column
 from kpp.reports.subject import Subject
+from kpp.tables.numbers import number
 
 MOST_TERMS = 10
 MOST_VALUES = 30

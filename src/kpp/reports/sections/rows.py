@@ -10,9 +10,9 @@ import numpy as np
 
 from kpp._typing import FloatArray, OffsetArray
 from kpp.certificates import certify
-from kpp.reports.numbers import number, percent
 from kpp.reports.sections import row_details as details
 from kpp.reports.subject import Subject
+from kpp.tables.numbers import number, percent
 
 # Certificates of more rows than this are not needed to find the least certified.
 MOST_CERTIFIED = 5000

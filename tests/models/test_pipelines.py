@@ -12,7 +12,13 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skrub import TableVectorizer
 
 from kpp import KPPRegressor
-from kpp._pipelines import prepared, prepared_names, source_columns, sum_by_source, unwrap
+from kpp.models.pipelines import (
+    prepared,
+    prepared_names,
+    source_columns,
+    split_pipeline,
+    sum_by_source,
+)
 
 
 def regressor():
@@ -38,14 +44,14 @@ def test_unwrap(table):
     X, y = table
     X = X[["c_y", "d"]].assign(d=lambda f: f["d"].dt.day)
     scaled = make_pipeline(StandardScaler(), regressor()).fit(X, y)
-    assert unwrap(scaled) == (scaled[0], scaled[-1])
+    assert split_pipeline(scaled) == (scaled[0], scaled[-1])
     alone = make_pipeline(regressor()).fit(X, y)
-    assert unwrap(alone) == (None, alone[-1])
-    assert unwrap(alone[-1]) == (None, alone[-1])
+    assert split_pipeline(alone) == (None, alone[-1])
+    assert split_pipeline(alone[-1]) == (None, alone[-1])
     skipped = Pipeline([("a", "passthrough"), ("b", None), ("m", regressor())]).fit(X, y)
-    assert unwrap(skipped)[0] is None
+    assert split_pipeline(skipped)[0] is None
     two = make_pipeline(StandardScaler(), PCA(2), regressor()).fit(X, y)
-    preparation, inner = unwrap(two)
+    preparation, inner = split_pipeline(two)
     assert (inner.predict(prepared(preparation, X)) == two.predict(X)).all()
 
 
@@ -54,20 +60,20 @@ def test_unwrap(table):
 )
 def test_other_things_are_refused(thing):
     with pytest.raises(TypeError, match="KPPRegressor or KPPClassifier"):
-        unwrap(thing)
+        split_pipeline(thing)
 
 
 def test_unfitted_models_are_refused():
     for thing in (regressor(), make_pipeline(StandardScaler(), regressor())):
         with pytest.raises(NotFittedError):
-            unwrap(thing)
+            split_pipeline(thing)
 
 
 def test_sources_by_what_the_preparation_does(table):
     """Change one column at a time: the prepared columns that change are those made of it."""
     X, y = table
     model = make_pipeline(TableVectorizer(), regressor()).fit(X, y)
-    preparation, inner = unwrap(model)
+    preparation, inner = split_pipeline(model)
     names = prepared_names(preparation, inner)
     sources = source_columns(preparation, X.columns, names)
     before = prepared(preparation, X)
@@ -91,14 +97,14 @@ def test_sources_of_other_preparations(table):
         [("hot", OneHotEncoder(sparse_output=False), ["c"]), ("num", StandardScaler(), ["c_y"])]
     )
     model = make_pipeline(columns, regressor()).fit(X, y)
-    preparation, inner = unwrap(model)
+    preparation, inner = split_pipeline(model)
     names = prepared_names(preparation, inner)
     assert names == ["hot__c_x", "hot__c_y", "hot__c_z", "num__c_y"]
     # By name alone "hot__c_y" is the column "c_y": there the longest name wins.
     assert source_columns(preparation, X.columns, names) == ["c", "c_y", "c", "c_y"]
     chain = make_pipeline(TableVectorizer(), StandardScaler().set_output(transform="pandas"))
     chain = make_pipeline(*[step for _, step in chain.steps], regressor()).fit(table[0], y)
-    preparation, inner = unwrap(chain)
+    preparation, inner = split_pipeline(chain)
     names = prepared_names(preparation, inner)
     found = source_columns(preparation, table[0].columns, names)
     assert found == source_columns(chain[0], table[0].columns, names)
