@@ -73,7 +73,7 @@ class Sample(StrEnum):
     fit = "fit"
 
 
-_COLUMNS, _MODEL, _OUTPUT, _TEST = "Columns", "Model", "Output", "Test"
+_COLUMNS, _MODEL, _TEST = "Columns", "Model", "Test"
 
 Data = Annotated[
     str,

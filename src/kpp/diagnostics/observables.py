@@ -18,7 +18,6 @@ from kpp.geometry.concentration import entrywise_concentration, half_forest_disc
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.building import named_blocks, take_rows
 
-FAMILIES = ("capacity", "conditioning", "stability", "partition", "margins", "norm")
 # Scores below this share of their root mean square count as near zero.
 NEAR_ZERO = 0.1
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kpp._checks import RefusedError
 from kpp._progress import Progress
 from kpp.reports.escaping import shown
 from kpp.reports.page import render, write
@@ -115,8 +116,8 @@ def report(
 
     Notes
     -----
-    A section that a model does not support says so on the page, and the others are made. Needs
-    the extra ``report``.
+    A section that a model has no answer to says so on the page, and the others are made; any other
+    error is raised. Needs the extra ``report``.
 
     Examples
     --------
@@ -232,8 +233,8 @@ random_state, verbose
         start = time.perf_counter()
         try:
             made = {"made": True, **make()}
-        except Exception as error:  # what a model does not support must not cost the other sections
-            made = {"made": False, "why": f"{type(error).__name__}: {shown(error, 400)}"}
+        except RefusedError as error:  # what a model has no answer to costs no other section
+            made = {"made": False, "why": shown(error, 400)}
         seconds = {"seconds": round(time.perf_counter() - start, 3)} if times else {}
         sections[name] = plain_data({"title": TITLES[name], **made, **seconds})
         progress(phase, 1, 1)

@@ -130,6 +130,11 @@ class Subject:
                     "train must be the pair (X, y) that was given to fit; got "
                     f"{type(train).__name__}."
                 )
+            if len(train[1]) <= np.max(inner.fit_rows_):
+                raise ValueError(
+                    "train must be the pair (X, y) that was given to fit, all of its rows; got "
+                    f"{len(train[1])}."
+                )
             training = Training(
                 prepared(preparation, train[0]),
                 _check_y(inner, train[1], len(train[0])),
