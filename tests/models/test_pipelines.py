@@ -13,8 +13,10 @@ from skrub import TableVectorizer
 
 from kpp import KPPRegressor
 from kpp.models.pipelines import (
+    as_rows,
     prepared,
     prepared_names,
+    raw_columns,
     source_columns,
     split_pipeline,
     sum_by_source,
@@ -40,7 +42,7 @@ def table():
     ), random.normal(size=n)
 
 
-def test_unwrap(table):
+def test_split_pipeline(table):
     X, y = table
     X = X[["c_y", "d"]].assign(d=lambda f: f["d"].dt.day)
     scaled = make_pipeline(StandardScaler(), regressor()).fit(X, y)
@@ -124,3 +126,35 @@ def test_sums_by_source(shape):
     assert (sums.sum(axis=1) == values.sum(axis=1)).all()
     names, same = sum_by_source(values, list("edcba"))
     assert same is values
+
+
+def test_one_row_in_any_form(table):
+    X, y = table
+    model = make_pipeline(TableVectorizer(), regressor()).fit(X, y)
+    preparation, inner = split_pipeline(model)
+    names = raw_columns(preparation, inner)
+    assert names == list(X.columns)
+    expected = prepared(preparation, X.iloc[[3]])
+    row = X.iloc[3]
+    for one in (row, row[::-1], row.to_dict(), {"more": 1} | row.to_dict()):
+        rows = as_rows(one, names)
+        assert list(rows.columns) == names
+        assert prepared(preparation, rows).to_numpy().tolist() == expected.to_numpy().tolist()
+    assert as_rows(X, names) is X
+    with pytest.raises(ValueError, match=r"lacks \['c_y'\]"):
+        as_rows(row.drop("c_y"), names)
+
+
+def test_one_row_without_names(table):
+    X, y = table[0][["c_y"]].assign(k=1.0), table[1]
+    inner = regressor().fit(X.to_numpy(), y)
+    assert raw_columns(None, inner) is None
+    expected = X.to_numpy()[:1].tolist()
+    for one in (X.iloc[0], X.to_numpy()[0], X.to_numpy()[0].tolist(), tuple(X.to_numpy()[0])):
+        assert np.asarray(as_rows(one, None)).tolist() == expected
+    for many in (X.to_numpy(), X.to_numpy().tolist(), X):
+        assert as_rows(many, None) is many
+    with pytest.raises(ValueError, match="Give the row as an array"):
+        as_rows({"c_y": 1.0}, None)
+    chain = make_pipeline(StandardScaler(), PCA(1), regressor()).fit(X, y)
+    assert raw_columns(*split_pipeline(chain)) == ["c_y", "k"]
