@@ -10,6 +10,13 @@ from sklearn.utils.validation import check_array
 from kpp._typing import FloatArray
 
 
+class RefusedError(ValueError):
+    """A question that this model, or these rows, have no answer to; the message says why.
+
+    Raised on purpose, so that who asks many questions (the report) can tell it from a mistake.
+    """
+
+
 def check_sample_weight(sample_weight: Any, n_rows: int) -> FloatArray:
     """Return the weights as float64, ones for None; refuse what cannot weigh rows.
 

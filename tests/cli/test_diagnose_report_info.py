@@ -9,9 +9,9 @@ import pytest
 from cli_tables import HOSTILE
 
 from kpp import Forest, KPPEmbedding, KPPRegressor, diagnose
-from kpp.cli.errors import UserError
-from kpp.cli.files import replace
 from kpp.io import load, save
+from kpp.tables.errors import UserError
+from kpp.tables.writing import replace_file
 
 FEW = ["--trees", "10", "--jobs", "1"]
 
@@ -361,10 +361,10 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
         raise OSError(28, "No space left on device")
 
     with pytest.raises(UserError, match="No space left"):
-        replace(path, write)
+        replace_file(path, write)
     assert path.read_text() == "old"
     with pytest.raises(KeyboardInterrupt):
-        replace(path, interrupted)
+        replace_file(path, interrupted)
     assert [p.name for p in tmp_path.iterdir()] == ["x.csv"]
     assert path.read_text() == "old"
 

@@ -9,8 +9,8 @@ from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_square
 from sklearn.model_selection import train_test_split
 
 from kpp import risk_bounds
-from kpp._pipelines import has_learned
 from kpp.io import describe, load
+from kpp.models.pipelines import has_learned
 
 FEW = ["--trees", "10", "--jobs", "1"]
 

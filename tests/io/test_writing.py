@@ -11,11 +11,11 @@ import pytest
 from zoo import random_forest
 
 from kpp import _atomic
-from kpp.cli.errors import UserError
-from kpp.cli.files import write_text
 from kpp.io import load
 from kpp.io.saving import save
 from kpp.reports.page import write as write_page
+from kpp.tables.errors import UserError
+from kpp.tables.writing import write_text
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and permissions of POSIX")
 
@@ -201,8 +201,8 @@ def test_standard_output_goes_on_where_it_was(name, tmp_path):
         pytest.skip(f"no {name} on this system")
     code = f"""
 from pathlib import Path
-from kpp.cli.errors import UserError
-from kpp.cli.files import write_text
+from kpp.tables.errors import UserError
+from kpp.tables.writing import write_text
 print("before")
 write_text("text\\n", Path({name!r}))
 print("after")

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reports.subjects import HOSTILE
 
-from kpp.reports.escaping import distinct, json_for_script, plain, shown
-from kpp.reports.numbers import count, figure, number, percent, signed
+from kpp.reports.escaping import distinct, json_for_script, shown
+from kpp.tables.numbers import count, figure, number, percent, signed
+from kpp.tables.plain import plain_data
 
 
 @given(st.text(st.characters(exclude_categories=[]), max_size=60))
@@ -63,15 +64,15 @@ def test_hostile_names_survive_embedding(name):
 def test_not_finite_numbers_are_refused_by_embedding_and_emptied_by_plain():
     with pytest.raises(ValueError, match="not JSON compliant"):
         json_for_script(np.inf)
-    assert plain([np.inf, -np.inf, np.nan, np.float32(0.5), np.bool_(True)]) == [
+    assert plain_data([np.inf, -np.inf, np.nan, np.float32(0.5), np.bool_(True)]) == [
         None,
         None,
         None,
         0.5,
         True,
     ]
-    assert plain({"a": np.arange(3), 7: (1, "x")}) == {"a": [0, 1, 2], "7": [1, "x"]}
-    assert plain(1 / 3, digits=3) == 0.333
+    assert plain_data({"a": np.arange(3), 7: (1, "x")}) == {"a": [0, 1, 2], "7": [1, "x"]}
+    assert plain_data(1 / 3, digits=3) == 0.333
 
 
 @given(st.floats(-1e300, 1e300, allow_subnormal=False))

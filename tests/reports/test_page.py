@@ -15,9 +15,8 @@ from reports.subjects import HOSTILE, KINDS, MAX_ROWS, data_of, made
 
 from kpp import KPPClassifier
 from kpp.reports import page, report, report_data
-from kpp.reports.numbers import tick_texts
 from kpp.reports.page import render, write
-from kpp.reports.svg import Chart, Scale, round_steps
+from kpp.reports.svg import Chart, Scale, round_steps, tick_texts
 
 VOID = {"meta", "rect", "path", "circle", "line", "br", "input"}
 

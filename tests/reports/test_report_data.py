@@ -34,15 +34,16 @@ from kpp import (
     path_distance,
     risk_bounds,
 )
-from kpp._pipelines import prepared, unwrap
+from kpp._checks import RefusedError
 from kpp.bounds import Assumption, Bound
+from kpp.models.pipelines import prepared, split_pipeline
 from kpp.reports import report_data
 from kpp.reports.intervals import wilson
-from kpp.reports.numbers import number
 from kpp.reports.page import render
 from kpp.reports.sections.bounds import level_words, sentence
 from kpp.reports.sections.picture import components
 from kpp.reports.sections.variables import effect
+from kpp.tables.numbers import number
 
 SECTIONS = [
     "fitted",
@@ -86,6 +87,48 @@ def test_what_cannot_be_made_says_why():
     assert "coordinates='leaf'" in data_of("leaves")["sections"]["variables"]["why"]
     assert "one target" in data_of("several targets")["sections"]["findings"]["why"]
     assert any("one target" in note for note in section("several targets", "bounds")["notes"])
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "kpp.reports.sections.variables.effect",
+        "kpp.reports.sections.rows.certify",
+        "kpp.reports.sections.row_details.explain_rules",
+        "kpp.reports.sections.bounds.risk_bounds",
+        "kpp.reports.sections.findings.diagnose",
+    ],
+)
+@pytest.mark.parametrize("error", [ValueError, TypeError, IndexError])
+def test_a_mistake_in_a_section_is_raised_not_shown(monkeypatch, broken, error):
+    def fail(*arguments, **settings):
+        raise error("shapes do not match")
+
+    monkeypatch.setattr(broken, fail)
+    model, X, y, _ = made("multiclass")
+    with pytest.raises(error, match="shapes do not match"):
+        report_data(model, X, y, max_rows=1)
+
+
+def test_a_refusal_of_a_part_or_of_a_bound_is_shown(monkeypatch):
+    def refuse(*arguments, **settings):
+        raise RefusedError("no answer for this model")
+
+    monkeypatch.setattr("kpp.reports.sections.row_details.explain_training_rows", refuse)
+    monkeypatch.setattr("kpp.reports.sections.bounds.risk_bounds", refuse)
+    model, X, y, _ = made("multiclass")
+    data = report_data(model, X, y, max_rows=1)
+    assert data["sections"]["rows"]["problems"] == {"carriers": "no answer for this model"}
+    notes = data["sections"]["bounds"]["notes"]
+    assert "No bounds on the test rows: no answer for this model" in notes
+    assert "no answer for this model" in render(data)
+
+
+def test_rows_that_were_not_given_to_fit_are_said_to_be_others():
+    model, X, y, (train_X, train_y) = made("binary")
+    data = report_data(model, X, y, train=(train_X[::-1], train_y[::-1]), max_rows=1)
+    notes = " ".join(data["sections"]["bounds"]["notes"])
+    assert "No bounds on the fit rows: sample='fit' takes the X and y that were given" in notes
 
 
 # How good.
@@ -248,7 +291,7 @@ def test_mean_contributions_are_those_of_the_library(kind):
 @pytest.mark.parametrize("kind", ["table", "scaled"])
 def test_contributions_of_prepared_columns_sum_to_the_users(kind):
     pipeline, X, _, _ = made(kind)
-    preparation, model = unwrap(pipeline)
+    preparation, model = split_pipeline(pipeline)
     attribution = explain(model, prepared(preparation, X), centered=True)
     names = np.array(attribution.feature_names)
     for variable in section(kind, "variables")["variables"]:
@@ -308,7 +351,7 @@ def test_values_that_are_not_finite_have_bins():
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "several targets", "table", "cross-fit"])
 def test_the_parts_of_a_row_sum_to_its_score(kind):
     pipeline, X, _, _ = made(kind)
-    preparation, model = unwrap(pipeline)
+    preparation, model = split_pipeline(pipeline)
     X = prepared(preparation, X)
     scores = model.decision_function(X) if hasattr(model, "classes_") else model.predict(X)
     scores = np.asarray(scores).reshape(len(scores), -1)
@@ -613,6 +656,7 @@ def test_few_rows():
         ({"y": "other"}, "does not know"),
         ({"max_rows": 0}, "max_rows"),
         ({"train": 7}, "train must be the pair"),
+        ({"train": (np.zeros((3, 30)), ["benign"] * 3)}, "all of its rows; got 3"),
         ({"sample_weight": [1.0]}, "one entry per row"),
     ],
 )

@@ -8,8 +8,8 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from zoo import random_forest, random_node_weight, random_rows
 
-import kpp.solvers.vectors
 import kpp.solvers.ridge
+import kpp.solvers.vectors
 from kpp.forest import Forest
 from kpp.geometry import PathMap, path_weights
 from kpp.solvers import RidgeProblem, ridge_path

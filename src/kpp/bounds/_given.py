@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import bdtrc, softmax
 from sklearn.base import is_classifier
 
-from kpp._checks import check_choice
+from kpp._checks import RefusedError, check_choice
 from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds._sample import (
@@ -56,14 +56,14 @@ def sample_rows(
         return X, codes, np.arange(len(X)), n_classes
     n_train = n_training_rows(model)
     if len(X) != n_train:
-        raise ValueError(
+        raise RefusedError(
             f"sample={sample!r} takes the X and y that were given to fit, {n_train} rows; got "
             f"{len(X)}. For other rows use sample='test'."
         )
     own = leaf_ids_of(model.map_)
     found = leaf_ids_of(model.map_.on(take_rows(X, model.fit_rows_)))
     if not np.array_equal(own, found):
-        raise ValueError(
+        raise RefusedError(
             f"sample={sample!r} takes the X and y that were given to fit, in the same order; these "
             "rows fall into other leaves. For other rows use sample='test'."
         )
@@ -99,7 +99,7 @@ def check_same_target(model: Any, y: AnyArray, n_classes: int, sample: str = "fi
         broken = _logistic_gap if n_classes else _ridge_gap
         gap, allowed = broken(block, own, scores, np.asarray(v), s, alpha)
         if gap > 10 * float(model.tol) + 1e-7 + allowed:
-            raise ValueError(
+            raise RefusedError(
                 f"sample={sample!r} takes the X and y that were given to fit, and this y is "
                 f"another: the fitted coefficients do not solve its problem (they miss by "
                 f"{gap:.1e}, relative to its scale). For other rows use sample='test'."
@@ -201,7 +201,7 @@ def check_range(model: Any, y_range: Any) -> Range | None:
     if y_range is None:
         return None
     if is_classifier(model):
-        raise ValueError(
+        raise RefusedError(
             f"y_range holds the limits of a number; this is a classifier; got {y_range!r}."
         )
     try:
@@ -209,7 +209,7 @@ def check_range(model: Any, y_range: Any) -> Range | None:
     except (TypeError, ValueError):
         low = high = np.nan
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise ValueError(f"y_range must be two finite numbers L < U; got {y_range!r}.")
+        raise RefusedError(f"y_range must be two finite numbers L < U; got {y_range!r}.")
     return low, high
 
 

@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from sklearn.base import is_classifier
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 
+from kpp._checks import RefusedError
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.results import Assumption
 from kpp.geometry import named_blocks
@@ -72,7 +73,7 @@ def check_model(model: Any) -> None:
     """Refuse what is not a fitted linear model of this package, or has several targets."""
     check_linear_model(model)
     if not is_classifier(model) and np.ndim(model.node_coef_) == 2:
-        raise ValueError(
+        raise RefusedError(
             f"Bounds speak of one target, and this model has {len(model.node_coef_)}: fit one "
             "model per target, each with its share of delta."
         )
@@ -146,7 +147,7 @@ def fold_predictors(model: Any, y: AnyArray, n_classes: int) -> list[Linear]:
     weight = fit_weights(model)
     for q, (rows, block, w) in enumerate(fold_parts(model)):
         if lacks_class(y[rows], weight[rows], n_classes):
-            raise ValueError(
+            raise RefusedError(
                 f"Fold {q} of this cross-fit model was fitted without one of the classes, and its "
                 "predictor cannot be taken apart from the average: use fewer folds."
             )

@@ -58,7 +58,7 @@ def _run(given: list[str]) -> int:
 def __getattr__(name: str) -> Any:
     """BUILT_IN, which imports scikit-learn's data sets, when it is asked for."""
     if name == "BUILT_IN":
-        from kpp.cli.builtin import BUILT_IN
+        from kpp.tables.builtin import BUILT_IN
 
         return BUILT_IN
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

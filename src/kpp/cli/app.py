@@ -53,7 +53,7 @@ def fit(
 ) -> int:
     """Fit a table, save the model and say how good it is."""
     from kpp.cli.fit import run_fit
-    from kpp.cli.fitting import FitOptions
+    from kpp.tables.fitting import FitOptions
 
     asked = FitOptions(
         target=target,
@@ -249,8 +249,8 @@ def report(
     quiet: o.Quiet = False,
 ) -> int:
     """Write one HTML file about a model; fits one first if none is given."""
-    from kpp.cli.fitting import FitOptions
     from kpp.cli.report import run_report
+    from kpp.tables.fitting import FitOptions
 
     if model is not None:
         o.refuse_fit_options(context)

@@ -10,15 +10,16 @@ from sklearn.base import is_classifier
 
 from kpp import certify, certify_raw
 from kpp._optional import optional
-from kpp._pipelines import prepared_names
-from kpp.cli.columns import free_name, take_row
-from kpp.cli.console import Terminal, number
-from kpp.cli.errors import UserError
-from kpp.cli.files import load_model, write_table
-from kpp.cli.predict import Rows
-from kpp.cli.reading import TableFile, check_output
+from kpp.cli.console import Terminal
+from kpp.cli.files import read_rows, show_table
+from kpp.models.pipelines import prepared_names
+from kpp.tables.columns import free_name, take_row
+from kpp.tables.errors import UserError
+from kpp.tables.numbers import short
+from kpp.tables.reading import TableFile
+from kpp.tables.rows import Rows
+from kpp.tables.writing import check_output
 
-SCALES = ("std", "raw")
 NEVER = -2
 
 
@@ -39,7 +40,7 @@ def run_certify(
     """Certify a row on the screen, or all rows in a table."""
     source = TableFile(table)
     check_output(out, source, model)
-    rows = Rows(load_model(model, terminal), source, id_column, terminal)
+    rows = read_rows(model, source, id_column, terminal)
     _check_epsilon(rows.inner, epsilon)
     which = slice(None)
     if row is not None:
@@ -61,13 +62,13 @@ def run_certify(
             )
     frame = _table(rows, which, certificate, boxes, id_column)
     if out is not None:
-        write_table(frame, out, terminal, what="Certificates")
+        show_table(frame, out, terminal, what="Certificates")
     if terminal.json:
         terminal.result(_data(rows, row, frame, certificate, boxes, top, scale))
     elif row is not None:
         _show_row(rows, row, certificate, boxes, top, scale, terminal)
     elif out is None:
-        write_table(frame, None, terminal, what="Certificates")
+        show_table(frame, None, terminal, what="Certificates")
     return 0
 
 
@@ -142,7 +143,7 @@ def _crossings(rows: Rows, certificate: Any, top: int) -> list[tuple[str, str, f
     found = []
     for c in certificate.splits_to_cross(0)[:top]:
         side = "<=" if c.goes_left else ">"
-        now = f"{side} {number(c.threshold, 6)}" if np.isfinite(c.threshold) else "its category"
+        now = f"{side} {short(c.threshold, 6)}" if np.isfinite(c.threshold) else "its category"
         found.append((names[c.feature], now, c.distance, c.change))
     return found
 
@@ -177,15 +178,15 @@ def _show_row(
 ) -> None:
     prediction = rows.inner.predict(rows.prepared.iloc[[row]])[0]
     to = _changes_to(rows.inner, int(certificate.nearest[0]))
-    shown = number(prediction, 6) if isinstance(prediction, float) else str(prediction)
+    shown = short(prediction, 6) if isinstance(prediction, float) else str(prediction)
     terminal.heading(f"Row {row} of {rows.name}: predicted {shown}")
     if certificate.never_flips[0]:
         terminal.line("No combination of leaves changes this answer: it holds for every input.")
     terminal.facts(
         [
-            ("margin", number(certificate.margin[0])),
-            ("certified radius", f"{number(certificate.radius[0])}  in the forest's own metric"),
-            ("the paper's radius", f"{number(certificate.lipschitz[0])}  never larger"),
+            ("margin", short(certificate.margin[0])),
+            ("certified radius", f"{short(certificate.radius[0])}  in the forest's own metric"),
+            ("the paper's radius", f"{short(certificate.lipschitz[0])}  never larger"),
             ("changes first to", "nothing" if to is None else str(to)),
         ]
     )
@@ -193,7 +194,7 @@ def _show_row(
     if crossings:
         terminal.line()
         terminal.heading("Splits that a change of the answer would cross")
-        lines = [(name, now, number(d), number(change)) for name, now, d, change in crossings]
+        lines = [(name, now, short(d), short(change)) for name, now, d, change in crossings]
         terminal.table(["column", "now", "distance", "off the margin"], lines, right=(2, 3))
     if boxes is not None:
         terminal.line()
@@ -202,13 +203,13 @@ def _show_row(
         upper = boxes.upper_radius[0]
         terminal.facts(
             [
-                ("certified radius", f"{number(boxes.radius[0])}{ends}"),
-                ("another answer at", number(upper) if boxes.found[0] else "none found"),
+                ("certified radius", f"{short(boxes.radius[0])}{ends}"),
+                ("another answer at", short(upper) if boxes.found[0] else "none found"),
                 ("unit", _unit(scale)),
             ]
         )
         sides = [
-            (name, number(low, 6), number(value, 6), number(high, 6))
+            (name, short(low, 6), short(value, 6), short(high, 6))
             for name, low, value, high in _box(rows, row, boxes)
         ]
         if sides:

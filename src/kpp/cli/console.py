@@ -7,21 +7,18 @@ control characters (which could move the cursor or rewrite the screen) are shown
 from __future__ import annotations
 
 import json
-import math
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from kpp._checks import is_missing
+from kpp.tables.plain import plain_data
 
 # On narrower terminals numbers are folded too, so that nothing is lost.
 NARROW = 60
@@ -133,40 +130,3 @@ class Terminal:
         with Progress(*columns, TimeElapsedColumn(), console=self.err, transient=True) as progress:
             task = progress.add_task(clean(text), total=None)
             yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-def plain_data(value: Any) -> Any:
-    """Numbers, texts, lists and dictionaries that JSON has; None for what is not finite.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kpp.cli.console import plain_data
-    >>> plain_data({"a": np.float64(0.5), 1: [np.int64(2), float("nan")]})
-    {'a': 0.5, '1': [2, None]}
-    """
-    if isinstance(value, dict):
-        return {str(key): plain_data(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [plain_data(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    return None if is_missing(value) else str(value)
-
-
-def number(value: float, digits: int = 4) -> str:
-    """A figure with a few significant digits.
-
-    Examples
-    --------
-    >>> from kpp.cli.console import number
-    >>> number(0.123456), number(1234567.0), number(float("inf"))
-    ('0.1235', '1.235e+06', 'inf')
-    """
-    return f"{value:.{digits}g}"

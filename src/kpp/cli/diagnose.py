@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from kpp import diagnose
-from kpp._pipelines import unwrap
-from kpp.cli.columns import prepare
-from kpp.cli.console import Terminal, number
+from kpp.cli.console import Terminal
 from kpp.cli.files import load_model
-from kpp.cli.labelled import labelled_rows
-from kpp.cli.reading import TableFile
+from kpp.models.pipelines import split_pipeline
+from kpp.tables.columns import prepare
+from kpp.tables.labelled import labelled_rows
+from kpp.tables.numbers import short
+from kpp.tables.reading import TableFile
 
-FAIL_ON = ("never", "warning", "info")
-SAMPLES = ("test", "train", "fit")
 # Below this the symbols of the figures would break their names.
 WIDE = 100
 
@@ -39,7 +38,7 @@ def run_diagnose(
     rows, remarks = prepare(loaded, given.X)
     for remark in remarks:
         terminal.warn(remark)
-    _, inner = unwrap(loaded)
+    _, inner = split_pipeline(loaded)
     with terminal.working("diagnosing"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = diagnose(inner, rows, given.y, sample=sample, silence=list(silence))
@@ -72,8 +71,8 @@ def _show(found: Any, terminal: Terminal) -> None:
     lines = []
     for o in found.observables:
         error = f" ± {o.error:.2g}" if o.error else ""
-        lines.append((o.family, o.name, f"{number(o.value)}{error}", o.symbol))
-    lines += [("predictive", name, number(value), "") for name, value in found.metrics.items()]
+        lines.append((o.family, o.name, f"{short(o.value)}{error}", o.symbol))
+    lines += [("predictive", name, short(value), "") for name, value in found.metrics.items()]
     shown = 4 if terminal.out.width >= WIDE else 3
     head = ["family", "figure", "value", "symbol"]
     terminal.table(head[:shown], [line[:shown] for line in lines], right=(2,))
@@ -84,6 +83,6 @@ def _show(found: Any, terminal: Terminal) -> None:
         terminal.heading(f"{finding.code} {finding.severity}: {finding.title}")
         terminal.line(
             f"{finding.meaning} {finding.action} ({finding.observable} = "
-            f"{number(finding.value, 3)}, threshold {number(finding.threshold, 3)}; "
+            f"{short(finding.value, 3)}, threshold {short(finding.threshold, 3)}; "
             f"{finding.source})"
         )

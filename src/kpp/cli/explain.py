@@ -11,16 +11,17 @@ from sklearn.base import is_classifier
 
 from kpp import explain, explain_rules
 from kpp._optional import optional
-from kpp._pipelines import prepared_names, source_columns, sum_by_source
-from kpp.cli.columns import free_name, take_row
-from kpp.cli.console import Terminal, clean, number
-from kpp.cli.errors import UserError
-from kpp.cli.files import load_model, write_table
-from kpp.cli.predict import Rows
-from kpp.cli.reading import TableFile, check_output
+from kpp.cli.console import Terminal, clean
+from kpp.cli.files import read_rows, show_table
 from kpp.explanations._model import place_of
+from kpp.models.pipelines import prepared_names, source_columns, sum_by_source
+from kpp.tables.columns import free_name, take_row
+from kpp.tables.errors import UserError
+from kpp.tables.numbers import short
+from kpp.tables.reading import TableFile
+from kpp.tables.rows import Rows
+from kpp.tables.writing import check_output
 
-LEVELS = ("variable", "node", "rules")
 BASELINE = "(baseline)"
 Line = tuple[str, float, float]
 
@@ -42,17 +43,17 @@ def run_explain(
     check_output(out, source, model)
     if top < 1:
         raise UserError(f"--top must be at least 1; got {top}.")
-    rows = Rows(load_model(model, terminal), source, id_column, terminal)
+    rows = read_rows(model, source, id_column, terminal)
     if row is not None:
         return _one(rows, take_row(len(rows), row, rows.name), top, level, label, out, terminal)
     frame = _table(rows, level, label, top, id_column)
     if out is not None:
-        write_table(frame, out, terminal, what="Attributions")
+        show_table(frame, out, terminal, what="Attributions")
     if terminal.json:
         columns = {name: frame[name].tolist() for name in frame.columns}
         terminal.result({"level": level, "n_rows": len(rows), "columns": columns})
     elif out is None:
-        write_table(frame, None, terminal, what="Attributions")
+        show_table(frame, None, terminal, what="Attributions")
     return 0
 
 
@@ -69,7 +70,7 @@ def _one(
     if out is not None:
         pd = optional("pandas", "kpp explain", "cli")
         lines = data.get("contributions") or data.get("nodes") or data.get("rules")
-        write_table(pd.DataFrame(lines), out, terminal, what="Explanation")
+        show_table(pd.DataFrame(lines), out, terminal, what="Explanation")
     if terminal.json:
         terminal.result(data)
     else:
@@ -125,9 +126,9 @@ def show_one(data: dict[str, Any], top: int, terminal: Terminal) -> None:
     """Print the explanation of a row; the printed numbers add up, to the last digit."""
     named = "" if data["id"] == data["row"] else f" ({data['id']})"
     of = "prediction" if data["output"] is None else f"score of '{data['output']}'"
-    share = "" if data["probability"] is None else f", probability {number(data['probability'], 3)}"
+    share = "" if data["probability"] is None else f", probability {short(data['probability'], 3)}"
     prediction = data["prediction"]
-    shown = number(prediction, 6) if isinstance(prediction, float) else str(prediction)
+    shown = short(prediction, 6) if isinstance(prediction, float) else str(prediction)
     terminal.heading(f"Row {data['row']}{named} of {data['data']}: predicted {shown}{share}")
     if data["level"] == "variable":
         parts = [(c["column"], _cell(c["value"]), c["contribution"]) for c in data["contributions"]]
@@ -193,7 +194,7 @@ def _show_sum(
 def _cell(value: Any) -> str:
     if value is None or value != value:
         return "missing"
-    return number(value, 6) if isinstance(value, float) else str(value)
+    return short(value, 6) if isinstance(value, float) else str(value)
 
 
 def _output(inner: Any, label: str | None, prediction: Any) -> Any:

@@ -1,19 +1,21 @@
-"""Files that the command writes and loads: models, tables, JSON."""
+"""Files of models that the command writes and loads, and tables that it shows."""
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kpp._atomic import write_file
-from kpp._pipelines import unwrap
-from kpp.cli.console import Terminal, clean, plain_data
-from kpp.cli.errors import UserError
+from kpp.cli.console import Terminal, clean
 from kpp.models.linear import KPPLinearModel
+from kpp.models.pipelines import split_pipeline
+from kpp.tables.errors import UserError
+from kpp.tables.plain import plain_data
+from kpp.tables.reading import TableFile
+from kpp.tables.rows import Rows
+from kpp.tables.writing import write_table
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def load_model(path: Path, terminal: Terminal) -> ModelFile:
     """Load a model that predicts: one that `kpp fit` has written, or `kpp.save`."""
     found = load_any(path, terminal)
     try:
-        _, inner = unwrap(found.model)
+        _, inner = split_pipeline(found.model)
     except TypeError:
         inner = found.model
     if not isinstance(inner, KPPLinearModel):
@@ -81,48 +83,19 @@ def load_model(path: Path, terminal: Terminal) -> ModelFile:
     return found
 
 
-def write_table(frame: Any, path: Path | None, terminal: Terminal, *, what: str) -> None:
+def read_rows(path: Path, table: TableFile, id_column: str | None, terminal: Terminal) -> Rows:
+    """Load a model, and read the rows of a table as it takes them."""
+    file = load_model(path, terminal)
+    return Rows(file.model, table, id_column, terminal, fitted_to=file.target)
+
+
+def show_table(frame: Any, path: Path | None, terminal: Terminal, *, what: str) -> None:
     """Write a table: CSV to standard output, or to a file of the kind that its name says."""
-    if path is None:
-        if sys.stdout.isatty():  # raw for programs, harmless for terminals
-            lines = frame.to_csv(index=False, lineterminator="\n").splitlines()
-            sys.stdout.writelines(f"{clean(line)}\n" for line in lines)
-        else:
-            frame.to_csv(sys.stdout, index=False, lineterminator="\n")
-        return
-    name = path.name.lower()
-
-    def write(temporary: Path) -> None:
-        if name.endswith((".parquet", ".pq")):
-            frame.to_parquet(temporary, index=False)
-        elif name.endswith((".feather", ".arrow")):
-            frame.to_feather(temporary)
-        elif name.endswith(".json"):
-            records = [dict(zip(frame.columns, row, strict=True)) for row in _rows(frame)]
-            temporary.write_text(json.dumps(plain_data(records), ensure_ascii=False) + "\n")
-        else:
-            separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
-            packed = "gzip" if name.endswith(".gz") else None
-            frame.to_csv(
-                temporary, index=False, sep=separator, compression=packed, lineterminator="\n"
-            )
-
-    replace(path, write)
-    terminal.note(f"{what}: {path}, {len(frame)} lines.")
-
-
-def _rows(frame: Any) -> Any:
-    return frame.astype(object).itertuples(index=False, name=None)
-
-
-def write_text(text: str, path: Path) -> None:
-    """Write a text file, whole or not at all."""
-    replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
-def replace(path: Path, write: Any) -> None:
-    """Write beside the file, then put it in its place: an interruption leaves the old one."""
-    try:
-        write_file(path, write, devices=True)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror or error}.") from error
+    if path is not None:
+        write_table(frame, path)
+        terminal.note(f"{what}: {path}, {len(frame)} lines.")
+    elif sys.stdout.isatty():  # raw for programs, harmless for terminals
+        lines = frame.to_csv(index=False, lineterminator="\n").splitlines()
+        sys.stdout.writelines(f"{clean(line)}\n" for line in lines)
+    else:
+        frame.to_csv(sys.stdout, index=False, lineterminator="\n")

@@ -7,14 +7,16 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
-from kpp._pipelines import has_learned, unwrap
 from kpp.bounds._sample import rows_assumption
-from kpp.cli.console import Terminal, number
+from kpp.cli.console import Terminal
 from kpp.cli.files import save_model
-from kpp.cli.fitting import FitOptions, Fitted, fit_table
-from kpp.cli.reading import TableFile, check_output
-from kpp.cli.scores import WORDS, Scores
+from kpp.models.pipelines import has_learned, split_pipeline
 from kpp.reports.out_of_fold import out_of_fold_note
+from kpp.tables.fitting import FitOptions, Fitted, fit_table
+from kpp.tables.numbers import short
+from kpp.tables.reading import TableFile
+from kpp.tables.scores import WORDS, Scores
+from kpp.tables.writing import check_output
 
 # What the file says beside the model; the rest is in the model.
 KEPT = ("target", "task", "task_reason", "rows_without_target", "id", "scores")
@@ -90,7 +92,7 @@ def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> Non
             ),
             ("forest", f"{summary['forest']}, {summary['trees']} trees"),
             ("regime", f"{summary['regime']}: {REGIME_WORDS[summary['regime']]}"),
-            ("alpha", f"{number(summary['alpha'])}, {chosen}"),
+            ("alpha", f"{short(summary['alpha'])}, {chosen}"),
             ("time", f"{summary['seconds']:.1f} s"),
             ("model", summary["model"]),
         ]
@@ -111,7 +113,7 @@ def show_scores(scores: dict[str, Scores | None], terminal: Terminal) -> None:
     terminal.table(
         ["scores", "rows", *(WORDS[name] for name in figures)],
         [
-            [name, str(one.n_rows), *(number(one.figures[key]) for key in figures)]
+            [name, str(one.n_rows), *(short(one.figures[key]) for key in figures)]
             for name, one in known
         ],
         right=range(1, 2 + len(figures)),
@@ -137,7 +139,7 @@ def _claims(fitted: Fitted) -> list[str]:
 
 def bounds_claim(pipeline: Any) -> str:
     """What bounds on the training rows of a fit are worth: its regime alone does not decide it."""
-    preparation, model = unwrap(pipeline)
+    preparation, model = split_pipeline(pipeline)
     needs_limits = "" if is_classifier(model) else ", and limits of the target known before"
     if has_learned(preparation):
         return (

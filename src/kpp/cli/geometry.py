@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from kpp.cli.builtin import BUILT_IN
-from kpp.cli.errors import UserError, near
+from kpp.tables.builtin import BUILT_IN
+from kpp.tables.errors import UserError, near
 
 FORESTS = ("extra-trees", "random-forest")
 

@@ -8,12 +8,13 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from kpp import KPPEmbedding
-from kpp._pipelines import prepared_names, source_columns, unwrap
-from kpp.cli.columns import model_columns
-from kpp.cli.console import Terminal, number
-from kpp.cli.errors import UserError, listed
+from kpp.cli.console import Terminal
 from kpp.cli.files import load_any
 from kpp.geometry import named_blocks
+from kpp.models.pipelines import prepared_names, source_columns, split_pipeline
+from kpp.tables.columns import model_columns
+from kpp.tables.errors import UserError, listed
+from kpp.tables.numbers import short
 
 KINDS = {
     "numeric": "number",
@@ -33,7 +34,7 @@ def run_info(model: Path, terminal: Terminal) -> int:
     task = data["task"] or ""
     task += "" if target is None else f" of '{target}'"
     task += "" if classes is None else f", classes {listed(classes)}"
-    alpha = "" if data["alpha"] is None else number(data["alpha"])
+    alpha = "" if data["alpha"] is None else short(data["alpha"])
     trees = f"{data['trees']} trees, {data['nodes']} nodes" if "trees" in data else ""
     rows = f"{data['rows_fitted']} rows (of the linear layer)" if "trees" in data else ""
     facts = [
@@ -79,7 +80,7 @@ def info(path: Path, terminal: Terminal) -> dict[str, Any]:
         "written_beside": said.metadata,
     }
     try:
-        preparation, inner = unwrap(file.model)
+        preparation, inner = split_pipeline(file.model)
     except TypeError:  # a forest by itself
         return data
     blocks = [block for _, block in named_blocks(inner.map_)]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kpp.cli.errors import UserError
+from kpp.tables.errors import UserError
 
 
 class Task(StrEnum):
@@ -73,7 +73,7 @@ class Sample(StrEnum):
     fit = "fit"
 
 
-_COLUMNS, _MODEL, _OUTPUT, _TEST = "Columns", "Model", "Output", "Test"
+_COLUMNS, _MODEL, _TEST = "Columns", "Model", "Test"
 
 Data = Annotated[
     str,

@@ -12,14 +12,15 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from kpp._optional import optional
-from kpp._pipelines import unwrap
-from kpp.cli.columns import prepare
-from kpp.cli.console import Terminal, plain_data
-from kpp.cli.errors import UserError, listed
-from kpp.cli.files import load_model, write_text
-from kpp.cli.fitting import FitOptions, fit_table, named_and_weighted
-from kpp.cli.labelled import labelled_rows
-from kpp.cli.reading import TableFile, check_output
+from kpp.cli.console import Terminal
+from kpp.cli.files import load_model
+from kpp.models.pipelines import split_pipeline
+from kpp.tables.columns import prepare
+from kpp.tables.errors import UserError, listed
+from kpp.tables.fitting import FitOptions, fit_table, named_and_weighted
+from kpp.tables.labelled import labelled_rows
+from kpp.tables.reading import TableFile
+from kpp.tables.writing import check_output, write_text
 
 
 def run_report(
@@ -52,7 +53,7 @@ def run_report(
     if path.exists():
         terminal.note(f"{path} is there already, and will be replaced.")
     fitted, X, y, extra = _subject(source, options, model, terminal)
-    if y_range is not None and is_classifier(unwrap(fitted)[1]):
+    if y_range is not None and is_classifier(split_pipeline(fitted)[1]):
         raise UserError("--y-range is for regression; here the target is a class.")
     for remark in prepare(fitted, X)[1]:
         terminal.warn(remark)
@@ -70,10 +71,10 @@ def run_report(
         **extra,
     )
     if data_path is not None:
-        write_text(json.dumps(plain_data(data), ensure_ascii=False) + "\n", data_path)
+        write_text(json.dumps(data, ensure_ascii=False) + "\n", data_path)
         terminal.note(f"The same as JSON: {data_path}")
     if json_path == "-":
-        sys.stdout.write(json.dumps(plain_data(data), ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(data, ensure_ascii=False) + "\n")
         terminal.note(f"Report: {page}")
     else:
         sys.stdout.write(f"{page}\n")

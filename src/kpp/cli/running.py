@@ -10,9 +10,9 @@ from contextlib import suppress
 import typer
 
 from kpp.cli.console import clean
-from kpp.cli.errors import UserError
+from kpp.tables.errors import UserError
 
-OK, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
+OK, UNUSABLE, INTERRUPTED = 0, 2, 130
 
 
 def run(given: list[str]) -> int:

@@ -9,7 +9,11 @@ from kpp.diagnostics.display import (
     SpectrumDisplay,
 )
 from kpp.diagnostics.findings import Check, Finding
-from kpp.diagnostics.metrics import predictive_metrics
+from kpp.diagnostics.metrics import (
+    classification_metrics,
+    predictive_metrics,
+    regression_metrics,
+)
 from kpp.diagnostics.observables import Observable
 
 __all__ = [
@@ -24,6 +28,8 @@ __all__ = [
     "Observable",
     "SpectrumDisplay",
     "audit",
+    "classification_metrics",
     "diagnose",
     "predictive_metrics",
+    "regression_metrics",
 ]

@@ -1,7 +1,7 @@
 """The reading guide of the dashboard as checks with codes.
 
-Thresholds are those of `THRESHOLDS`; where they come from is said by `source`. The page on
-diagnostics tells which of them predicted trouble on the development sets, and which did not.
+Each check has its threshold, and says by `source` where that comes from. The page on diagnostics
+tells which of them predicted trouble on the development sets, and which did not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Predictive metrics of a model on a sample."""
+"""How good predictions are: the figures that dashboard, report and command share."""
 
 from __future__ import annotations
 
@@ -6,14 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.metrics import (
-    balanced_accuracy_score,
-    log_loss,
-    mean_absolute_error,
-    r2_score,
-    roc_auc_score,
-    root_mean_squared_error,
-)
 
 from kpp._typing import AnyArray, FloatArray
 
@@ -50,40 +42,158 @@ def predictive_metrics(model: Any, X: Any, y: AnyArray) -> dict[str, float]:
     ['auc', 'balanced_accuracy', 'brier', 'calibration_error', 'error', 'log_loss']
     """
     if not is_classifier(model):
-        prediction = model.predict(X)
-        return {
-            "rmse": float(root_mean_squared_error(y, prediction)),
-            "mae": float(mean_absolute_error(y, prediction)),
-            "r2": float(r2_score(y, prediction)) if len(y) > 1 else np.nan,
-        }
-    probability = model.predict_proba(X)
-    codes = np.searchsorted(model.classes_, y)
-    label = model.predict(X)
-    present = np.unique(codes)
-    auc = np.nan
-    if len(present) == probability.shape[1]:
-        scores = probability[:, 1] if len(present) == 2 else probability
-        auc = float(roc_auc_score(codes, scores, multi_class="ovr"))
+        return regression_metrics(y, model.predict(X))
+    probability, label = model.predict_proba(X), model.predict(X)
+    codes, prediction = (np.searchsorted(model.classes_, values) for values in (y, label))
+    found = classification_metrics(codes, probability, prediction)
+    names = ("balanced_accuracy", "auc", "log_loss", "brier")
     return {
-        "error": float(np.mean(label != y)),
-        "balanced_accuracy": _balanced_accuracy(y, label, present),
-        "auc": auc,
-        "log_loss": float(log_loss(codes, probability, labels=np.arange(probability.shape[1]))),
-        "brier": brier_score(probability, codes),
+        "error": float(np.mean(codes != prediction)),
+        **{name: found[name] for name in names},
         "calibration_error": calibration_error(probability, codes),
     }
 
 
-def _balanced_accuracy(y: AnyArray, label: AnyArray, present: AnyArray) -> float:
-    if len(present) == 1:
-        return float(np.mean(label == y))
-    # The mean over the classes that are present; scikit-learn warns where others are predicted.
-    if len(np.setdiff1d(label, y)):
-        return float(np.mean([np.mean(label[y == c] == c) for c in np.unique(y)]))
-    return float(balanced_accuracy_score(y, label))
+def regression_metrics(
+    y: AnyArray, prediction: FloatArray, weight: FloatArray | None = None
+) -> dict[str, float]:
+    r"""Score predicted numbers.
+
+    .. math::
+        \text{MSE} = \sum_i w_i (y_i - \hat y_i)^2 / \sum_i w_i, \qquad
+        R^2 = 1 - \text{MSE} / \mathrm{Var}_w(y)
+
+    Parameters
+    ----------
+    y, prediction : arrays of shape (n_rows,)
+        Numbers, and what was predicted.
+    weight : array of shape (n_rows,), optional
+        Weights of the rows.
+
+    Returns
+    -------
+    metrics : dict
+        "rmse", "mae" and "r2"; the latter is NaN where all of y is the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.diagnostics import regression_metrics
+    >>> regression_metrics(np.array([0.0, 2.0]), np.array([0.0, 1.0]))["r2"]
+    0.5
+    """
+    rest = y - prediction
+    mse = float(np.average(np.square(rest), weights=weight))
+    middle = np.average(y, weights=weight)
+    spread = float(np.average(np.square(y - middle), weights=weight))
+    return {
+        "rmse": float(np.sqrt(mse)),
+        "mae": float(np.average(np.abs(rest), weights=weight)),
+        "r2": 1 - mse / spread if spread > 0 else np.nan,
+    }
 
 
-def brier_score(probability: FloatArray, codes: AnyArray) -> float:
+def classification_metrics(
+    codes: AnyArray,
+    probability: FloatArray,
+    prediction: AnyArray | None = None,
+    weight: FloatArray | None = None,
+) -> dict[str, float]:
+    """Score predicted probabilities and classes.
+
+    Parameters
+    ----------
+    codes : int array of shape (n_rows,)
+        Classes as 0, ..., n_classes - 1.
+    probability : array of shape (n_rows, n_classes)
+        Predicted probabilities.
+    prediction : int array of shape (n_rows,), optional
+        Predicted classes; those of the largest probability by default.
+    weight : array of shape (n_rows,), optional
+        Weights of the rows.
+
+    Returns
+    -------
+    metrics : dict
+        "accuracy"; "balanced_accuracy", the mean over the classes that are present; "auc", of one
+        class against the rest, averaged, for more than two, and NaN where one is absent;
+        "log_loss", with probabilities kept off 0 and 1 by a rounding error, as scikit-learn does;
+        and "brier".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.diagnostics import classification_metrics
+    >>> p = np.array([0.1, 0.4, 0.35, 0.8])
+    >>> found = classification_metrics(np.array([0, 0, 1, 1]), np.column_stack([1 - p, p]))
+    >>> found["accuracy"], found["auc"]
+    (0.75, 0.75)
+    """
+    w = np.ones(len(codes)) if weight is None else weight
+    tiny = np.finfo(np.float64).eps
+    own = np.clip(probability[np.arange(len(codes)), codes], tiny, 1 - tiny)
+    is_right = (probability.argmax(axis=1) if prediction is None else prediction) == codes
+    by_class = [
+        float(np.average(is_right[codes == c], weights=w[codes == c]))
+        for c in np.unique(codes[w > 0])
+    ]
+    return {
+        "accuracy": float(np.average(is_right, weights=w)),
+        "balanced_accuracy": float(np.mean(by_class)),
+        "auc": _auc(codes, probability, w),
+        "log_loss": float(np.average(-np.log(own), weights=w)),
+        "brier": brier_score(probability, codes, w),
+    }
+
+
+def _auc(codes: AnyArray, probability: FloatArray, weight: FloatArray) -> float:
+    n_classes = probability.shape[1]
+    one_against_rest = [1] if n_classes == 2 else range(n_classes)
+    areas = []
+    for c in one_against_rest:
+        false, true = roc_curve(codes == c, probability[:, c], weight)
+        # The trapezoidal rule; a class that is absent has no curve.
+        areas.append(float(np.diff(false) @ (true[1:] + true[:-1]) / 2) if len(true) else np.nan)
+    return float(np.mean(areas))
+
+
+def roc_curve(
+    positive: AnyArray, score: FloatArray, weight: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """False and true positive rates at every distinct score, the highest first.
+
+    Parameters
+    ----------
+    positive : bool array of shape (n_rows,)
+        Rows of the class.
+    score, weight : arrays of shape (n_rows,)
+        What ranks the rows, and what they count.
+
+    Returns
+    -------
+    false, true : arrays of shape (n_scores + 1,)
+        Both from 0 to 1; empty where the rows are of a single class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.diagnostics.metrics import roc_curve
+    >>> false, true = roc_curve(np.array([True, False]), np.array([0.9, 0.2]), np.ones(2))
+    >>> false.tolist(), true.tolist()
+    ([0.0, 0.0, 1.0], [0.0, 1.0, 1.0])
+    """
+    order = np.argsort(-score, kind="stable")
+    last = np.append(np.flatnonzero(np.diff(score[order])), len(score) - 1)
+    true = np.append(0.0, np.cumsum((weight * positive)[order])[last])
+    false = np.append(0.0, np.cumsum((weight * ~positive)[order])[last])
+    if true[-1] == 0 or false[-1] == 0:
+        return np.empty(0), np.empty(0)
+    return false / false[-1], true / true[-1]
+
+
+def brier_score(
+    probability: FloatArray, codes: AnyArray, weight: FloatArray | None = None
+) -> float:
     r"""Brier score: the mean squared distance of the probabilities from the label.
 
     For two classes, of the second class alone, as is usual; for more, summed over classes.
@@ -94,6 +204,8 @@ def brier_score(probability: FloatArray, codes: AnyArray) -> float:
         Predicted probabilities.
     codes : int array of shape (n_rows,)
         Classes as 0, ..., n_classes - 1.
+    weight : array of shape (n_rows,), optional
+        Weights of the rows.
 
     Returns
     -------
@@ -108,7 +220,7 @@ def brier_score(probability: FloatArray, codes: AnyArray) -> float:
     """
     target = codes[:, None] == np.arange(probability.shape[1])
     each = np.square(probability - target).sum(axis=1)
-    return float(each.mean() / (2 if probability.shape[1] == 2 else 1))
+    return float(np.average(each, weights=weight) / (2 if probability.shape[1] == 2 else 1))
 
 
 def calibration_error(probability: FloatArray, codes: AnyArray, n_bins: int = N_BINS) -> float:

@@ -19,7 +19,6 @@ from kpp.geometry.composed import BlockMap
 from kpp.geometry.concentration import entrywise_concentration, half_forest_discrepancy
 from kpp.geometry.maps import MapBlock, PathMap
 
-FAMILIES = ("capacity", "conditioning", "stability", "partition", "margins", "norm")
 # Scores below this share of their root mean square count as near zero.
 NEAR_ZERO = 0.1
 

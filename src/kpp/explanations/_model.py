@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from kpp._checks import RefusedError
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.geometry import named_blocks
 from kpp.geometry.maps import MapBlock, PathMap
@@ -48,7 +49,7 @@ class Part:
 def check_variables(model: Any) -> None:
     """Refuse a split by variable where coordinates belong to no split."""
     if getattr(model, "coordinates", "path") == "leaf":
-        raise ValueError(
+        raise RefusedError(
             "coordinates='leaf' keeps the cells but not the splits that lead to them, so there is "
             "no decomposition by variable: all would go to the last split. Use "
             "coordinates='path', or level='node' or level='shapley' of explain."

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._checks import RefusedError
 from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
@@ -156,7 +157,7 @@ def explain_training_rows(
     row = one_row(model, x)
     dual = getattr(model, "dual_coef_", None)
     if dual is None:
-        raise ValueError(
+        raise RefusedError(
             "This model keeps no dual coefficients (dual_coef_): its coefficients are not a sum "
             "over the rows of one fit."
         )

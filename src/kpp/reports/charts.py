@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kpp.reports.numbers import number, percent
 from kpp.reports.svg import Chart, markup, padded
+from kpp.tables.numbers import number, percent
 
 # Cells of a heat map have few shades: more cannot be told apart.
 N_SHADES = 6

@@ -8,12 +8,9 @@ writes it into the data block; and the script puts it into the page as text, nev
 from __future__ import annotations
 
 import json
-import math
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
-
-import numpy as np
 
 LONGEST_TEXT = 80
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -75,45 +72,6 @@ def distinct(names: Iterable[Any]) -> list[str]:
         taken.add(text)
         found.append(text)
     return found
-
-
-def plain(value: Any, digits: int | None = None) -> Any:
-    """Return nested data as what JSON knows: NumPy's kinds become Python's, NaN and infinity None.
-
-    Parameters
-    ----------
-    value : object
-        Dicts, lists, tuples, arrays, numbers, strings, None.
-    digits : int, optional
-        Significant digits to keep of floats.
-
-    Returns
-    -------
-    plain : object
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kpp.reports.escaping import plain
-    >>> plain({"a": np.array([1.0, np.nan]), "b": np.int64(3)})
-    {'a': [1.0, None], 'b': 3}
-    """
-    if isinstance(value, dict):
-        return {str(key): plain(item, digits) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, list | tuple):
-        return [plain(item, digits) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return value if digits is None else float(f"{value:.{digits}g}")
-    if value is None or isinstance(value, bool | int):
-        return value
-    # Lone surrogates cannot be written as UTF-8; strings get here otherwise as they are.
-    return str(value).encode("utf-8", "replace").decode()
 
 
 def json_for_script(data: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kpp.geometry import named_blocks
-from kpp.reports.numbers import span
+from kpp.tables.numbers import span
 
 
 def out_of_fold_note(model: Any) -> str:

@@ -10,9 +10,10 @@ from typing import Any
 from kpp._atomic import write_file
 from kpp._optional import optional
 from kpp.reports.charts import bar, draw_all, fifths
-from kpp.reports.escaping import json_for_script, plain
-from kpp.reports.numbers import count, figure, number, percent, signed
+from kpp.reports.escaping import json_for_script
 from kpp.reports.svg import marker, markup
+from kpp.tables.numbers import count, figure, number, percent, signed
+from kpp.tables.plain import plain_data
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Digits of the figures that the script shows; those of the data have all.
@@ -66,7 +67,7 @@ def render(data: dict[str, Any]) -> str:
                 style=markup(style),
                 script=markup(script),
                 policy=policy(style, script),
-                embedded=markup(json_for_script(plain(embedded, SIGNIFICANT))),
+                embedded=markup(json_for_script(plain_data(embedded, SIGNIFICANT))),
             )
         )
         listed = sections["rows"].get("rows", [])

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from kpp._checks import RefusedError
 from kpp._progress import Progress
-from kpp.reports.escaping import plain, shown
+from kpp.reports.escaping import shown
 from kpp.reports.page import render, write
 from kpp.reports.sections import (
     alpha,
@@ -24,6 +25,7 @@ from kpp.reports.sections import (
     variables,
 )
 from kpp.reports.subject import Subject
+from kpp.tables.plain import plain_data
 
 FORMAT = 1
 MAX_ROWS = 60
@@ -114,8 +116,8 @@ def report(
 
     Notes
     -----
-    A section that a model does not support says so on the page, and the others are made. Needs
-    the extra ``report``.
+    A section that a model has no answer to says so on the page, and the others are made; any other
+    error is raised. Needs the extra ``report``.
 
     Examples
     --------
@@ -231,10 +233,10 @@ random_state, verbose
         start = time.perf_counter()
         try:
             made = {"made": True, **make()}
-        except Exception as error:  # what a model does not support must not cost the other sections
-            made = {"made": False, "why": f"{type(error).__name__}: {shown(error, 400)}"}
+        except RefusedError as error:  # what a model has no answer to costs no other section
+            made = {"made": False, "why": shown(error, 400)}
         seconds = {"seconds": round(time.perf_counter() - start, 3)} if times else {}
-        sections[name] = plain({"title": TITLES[name], **made, **seconds})
+        sections[name] = plain_data({"title": TITLES[name], **made, **seconds})
         progress(phase, 1, 1)
     kind = type(subject.model).__name__
     now = {"created": datetime.now(UTC).isoformat(timespec="seconds")} if times else {}

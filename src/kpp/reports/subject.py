@@ -11,13 +11,19 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kpp._checks import check_sample_weight
-from kpp._pipelines import prepared, source_columns, sum_by_source, unwrap
 from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray, OffsetArray
 from kpp.explanations.attribution import column_of
 from kpp.explanations.levels import explain
 from kpp.models.data import check_target
-from kpp.models.reading import check_model, names_of, scores_of
+from kpp.models.pipelines import (
+    prepared,
+    prepared_names,
+    source_columns,
+    split_pipeline,
+    sum_by_source,
+)
+from kpp.models.reading import check_model, scores_of
 from kpp.reports.escaping import distinct, shown
 
 # More rows than this say nothing more about the average contribution of a variable.
@@ -110,7 +116,7 @@ class Subject:
         unseen: bool = True,
     ) -> Subject:
         """Check what the caller gives, once."""
-        preparation, inner = unwrap(model)
+        preparation, inner = split_pipeline(model)
         check_model(inner)
         if not isinstance(max_rows, int | np.integer) or isinstance(max_rows, bool) or max_rows < 1:
             raise ValueError(f"max_rows must be a number of rows, at least 1; got {max_rows!r}.")
@@ -124,6 +130,11 @@ class Subject:
                 raise ValueError(
                     "train must be the pair (X, y) that was given to fit; got "
                     f"{type(train).__name__}."
+                )
+            if len(train[1]) <= np.max(inner.fit_rows_):
+                raise ValueError(
+                    "train must be the pair (X, y) that was given to fit, all of its rows; got "
+                    f"{len(train[1])}."
                 )
             training = Training(
                 prepared(preparation, train[0]),
@@ -234,15 +245,7 @@ class Subject:
     @cached_property
     def prepared_names(self) -> list[str]:
         """Names of the columns that the model sees, as the preparation calls them."""
-        names = list(names_of(self.model))
-        if self.preparation is None or hasattr(self.model, "feature_names_in_"):
-            return names
-        # The preparation gave an array, which has no names, but may know them.
-        try:
-            known = [str(n) for n in self.preparation.get_feature_names_out(self._columns_in)]
-        except (AttributeError, TypeError, ValueError):
-            return names
-        return known if len(known) == len(names) else names
+        return prepared_names(self.preparation, self.model, self._columns_in)
 
     @cached_property
     def _sources(self) -> list[str] | None:

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from kpp._optional import optional
-from kpp.reports.numbers import text_width, tick_texts
+from kpp.tables.numbers import MINUS, number
 
 WIDTH, HEIGHT = 420, 280
 # The left side grows with the numbers beside the axis: GAP from them, and room for its name.
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 14, 46
 GAP, NAME = 7, 24
+# Widths of a digit and of a comma at the size of the style sheet's ticks.
+WIDE, NARROW = 7.5, 4.0
 
 
 def markup(text: str) -> Any:
@@ -117,6 +119,38 @@ def round_steps(low: float, high: float, most: int = 5) -> list[float]:
             if last - first + 1 <= most:
                 return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
     return [low, high]
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """Write the numbers beside an axis, with so many digits that they are what they mark.
+
+    Examples
+    --------
+    >>> from kpp.reports.svg import tick_texts
+    >>> tick_texts([0.0, 0.25, 0.5]), tick_texts([1000.25, 1000.5])
+    (['0', '0.25', '0.5'], ['1,000.25', '1,000.5'])
+    """
+    step = min((abs(b - a) for a, b in pairwise(ticks)), default=0.0)
+    texts: list[str] = []
+    for digits in range(3, 10):
+        texts = [number(tick, digits) for tick in ticks]
+        read = [float(text.replace(",", "").replace(MINUS, "-")) for text in texts]
+        if all(abs(a - b) <= 0.01 * step for a, b in zip(read, ticks, strict=True)):
+            return texts
+    # Ends that are not round, as those of a scale of one value.
+    return texts if step else [number(tick) for tick in ticks]
+
+
+def text_width(text: str) -> float:
+    """About how wide a number beside an axis is, in the units of a chart.
+
+    Examples
+    --------
+    >>> from kpp.reports.svg import text_width
+    >>> text_width("2,200,000") > 2 * text_width("220")
+    True
+    """
+    return sum(NARROW if character in ",." else WIDE for character in text)
 
 
 def padded(values: Sequence[float], *, zero: bool = False) -> tuple[float, float]:

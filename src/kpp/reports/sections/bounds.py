@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from kpp._pipelines import has_learned
+from kpp._checks import RefusedError
 from kpp.bounds import Bound, risk_bounds
 from kpp.bounds.results import Assumption
-from kpp.reports.numbers import number
+from kpp.models.pipelines import has_learned
 from kpp.reports.subject import Subject
+from kpp.tables.numbers import number
 
 MOST_ROWS = 20_000
 PREPARED = Assumption(
@@ -42,7 +43,7 @@ def make(subject: Subject) -> dict[str, Any]:
     for sample, X, y in attempts:
         try:
             found = risk_bounds(model, X, y, sample=sample, y_range=subject.y_range)
-        except (ValueError, TypeError, NotImplementedError) as error:
+        except RefusedError as error:
             notes.append(f"No bounds on the {sample} rows: {error}")
             continue
         learned = sample == "fit" and has_learned(subject.preparation)

@@ -6,8 +6,8 @@ from typing import Any
 
 from kpp.geometry import named_blocks
 from kpp.reports.escaping import shown
-from kpp.reports.numbers import count, figure, number, percent, span
 from kpp.reports.subject import Subject
+from kpp.tables.numbers import count, figure, number, percent, span
 
 # For each regime: the paper's name, who saw what, what may be claimed, what may not.
 REGIMES = {

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from kpp._checks import RefusedError
 from kpp._typing import FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.reports.subject import Subject
@@ -21,7 +22,7 @@ def make(subject: Subject) -> dict[str, Any]:
     """Place the test rows by the two leading components of their centred embedding."""
     index = subject.draw(MOST_POINTS)
     if len(index) < N_COMPONENTS + 1:
-        raise ValueError(f"Two components need at least 3 rows; there are {len(index)}.")
+        raise RefusedError(f"Two components need at least 3 rows; there are {len(index)}.")
     places, shares = components(subject.model.map_.on(subject.rows(index)))
     found: dict[str, Any] = {
         "n_rows": len(index),

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from kpp._typing import AnyArray, FloatArray
+from kpp.diagnostics import classification_metrics, regression_metrics
 from kpp.reports.intervals import CONFIDENCE, resampled, wilson
 from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.reports.sections.quality_classes import (
     calibration,
-    class_figures,
     confusion,
     roc,
 )
@@ -97,25 +97,13 @@ def _numbers(subject: Subject, known: Any) -> dict[str, Any]:
         other = None
         if known is not None:
             guess, truth, weight = known
-            other = _errors(truth[:, k], guess.reshape(len(truth), -1)[:, k], weight)
+            other = regression_metrics(truth[:, k], guess.reshape(len(truth), -1)[:, k], weight)
         tables.append(
             {"output": name, "lines": _number_lines(y, prediction, subject.weight, other, subject)}
         )
         if k < 4:
             charts.append({"output": name, **_density(y, prediction), **_residuals(y, prediction)})
     return {"task": "regression", "tables": tables, "charts": charts}
-
-
-def _errors(y: FloatArray, prediction: FloatArray, weight: FloatArray) -> dict[str, float]:
-    rest = y - prediction
-    middle = np.average(y, weights=weight)
-    spread = float(np.average(np.square(y - middle), weights=weight))
-    mse = float(np.average(np.square(rest), weights=weight))
-    return {
-        "rmse": float(np.sqrt(mse)),
-        "mae": float(np.average(np.abs(rest), weights=weight)),
-        "r2": 1 - mse / spread if spread > 0 else np.nan,
-    }
 
 
 def _number_lines(
@@ -125,13 +113,15 @@ def _number_lines(
     other: dict[str, float] | None,
     subject: Subject,
 ) -> list[dict[str, Any]]:
-    own = _errors(y, prediction, weight)
-    constant = _errors(y, np.full(len(y), np.average(y, weights=weight)), weight)
+    own = regression_metrics(y, prediction, weight)
+    constant = regression_metrics(y, np.full(len(y), np.average(y, weights=weight)), weight)
     # The median is the constant of the smallest absolute error.
-    constant["mae"] = min(constant["mae"], _errors(y, np.full(len(y), np.median(y)), weight)["mae"])
+    constant["mae"] = min(
+        constant["mae"], regression_metrics(y, np.full(len(y), np.median(y)), weight)["mae"]
+    )
 
     def statistic(rows: AnyArray) -> list[float]:
-        found = _errors(y[rows], prediction[rows], weight[rows])
+        found = regression_metrics(y[rows], prediction[rows], weight[rows])
         return [found["rmse"], found["mae"], found["r2"]]
 
     bands = resampled(statistic, weight, subject.random_state)
@@ -193,11 +183,11 @@ def _residuals(y: FloatArray, prediction: FloatArray) -> dict[str, Any]:
 
 def _classes(subject: Subject, known: Any) -> dict[str, Any]:
     codes, probability, weight = subject.target, subject.probability, subject.weight
-    own = class_figures(codes, subject.prediction, probability, weight)
+    own = classification_metrics(codes, probability, subject.prediction, weight)
     other = None
     if known is not None:
         guess, truth, its_weight = known
-        other = class_figures(truth, guess.argmax(axis=1), guess, its_weight)
+        other = classification_metrics(truth, guess, weight=its_weight)
     share = np.bincount(codes, weight, minlength=probability.shape[1]) / weight.sum()
     constant = {
         "accuracy": float(share.max()),
@@ -211,8 +201,8 @@ def _classes(subject: Subject, known: Any) -> dict[str, Any]:
     keys = ["balanced_accuracy", "auc", "log_loss", "brier"]
 
     def statistic(rows: AnyArray) -> list[float]:
-        found = class_figures(
-            codes[rows], subject.prediction[rows], probability[rows], weight[rows]
+        found = classification_metrics(
+            codes[rows], probability[rows], subject.prediction[rows], weight[rows]
         )
         return [found[key] for key in keys]
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from kpp._checks import RefusedError
 from kpp._rows import take_rows
 from kpp._typing import AnyArray, OffsetArray
 from kpp.certificates import certify_raw
 from kpp.explanations import explain_rules, explain_training_rows
 from kpp.reports.escaping import shown
-from kpp.reports.numbers import number
 from kpp.reports.sections.variables import read_column
 from kpp.reports.subject import Subject
+from kpp.tables.numbers import number
 
 MOST_TERMS = 10
 MOST_VALUES = 30
@@ -244,7 +245,7 @@ def listed_variables(subject: Subject) -> list[int]:
     """The variables whose values are shown: those that matter most."""
     try:
         order = np.argsort(-subject.importance.sum(axis=1), kind="stable")
-    except ValueError:  # a model without contributions by variable: the first columns
+    except RefusedError:  # a model without contributions by variable: the first columns
         order = np.arange(len(subject.variables))
     return order[:MOST_VALUES].tolist()
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from kpp._checks import RefusedError
 from kpp._typing import FloatArray, OffsetArray
 from kpp.certificates import certify
-from kpp.reports.numbers import number, percent
 from kpp.reports.sections import row_details as details
 from kpp.reports.subject import Subject
+from kpp.tables.numbers import number, percent
 
 # Certificates of more rows than this are not needed to find the least certified.
 MOST_CERTIFIED = 5000
@@ -21,21 +22,17 @@ Tell = Callable[[str, int, int], None]
 
 
 def make(subject: Subject, progress: Tell) -> dict[str, Any]:
-    """Choose rows and explain each of them; what cannot be made is left out, with the reason."""
+    """Choose rows and explain each of them; what has no answer is left out, with the reason."""
     candidates = subject.draw(MOST_CERTIFIED)
     problems: dict[str, str] = {}
     epsilon = subject.tolerance
     radius, lipschitz, margin = (np.full(subject.n_rows, np.nan) for _ in range(3))
     never = np.zeros(subject.n_rows, dtype=bool)
     nearest = np.full(subject.n_rows, -2)
-    try:
-        found = certify(subject.model, subject.rows(candidates), epsilon=epsilon)
-    except Exception as error:  # the other answers stand without it
-        problems["certificate"] = f"{type(error).__name__}: {error}"
-    else:
-        radius[candidates], lipschitz[candidates] = found.radius, found.lipschitz
-        margin[candidates], never[candidates] = found.margin, found.never_flips
-        nearest[candidates] = found.nearest
+    found = certify(subject.model, subject.rows(candidates), epsilon=epsilon)
+    radius[candidates], lipschitz[candidates] = found.radius, found.lipschitz
+    margin[candidates], never[candidates] = found.margin, found.never_flips
+    nearest[candidates] = found.nearest
     index, reasons = choose(subject, radius, candidates)
     rows = [
         {
@@ -54,8 +51,8 @@ def make(subject: Subject, progress: Tell) -> dict[str, Any]:
     for name, tell in details.PARTS.items():
         try:
             parts = tell(subject, index, partial(progress, name))
-        except Exception as error:  # one part that a model does not support is told, not raised
-            problems[name] = f"{type(error).__name__}: {error}"
+        except RefusedError as error:
+            problems[name] = str(error)
             continue
         for row, part in zip(rows, parts, strict=True):
             row[name] = part

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kpp.cli.builtin import BUILT_IN
-from kpp.cli.errors import UserError
-from kpp.cli.reading import TableFile, check_output, find_separator
+from kpp.tables.builtin import BUILT_IN
+from kpp.tables.errors import UserError
+from kpp.tables.reading import TableFile, find_separator
+from kpp.tables.writing import check_output
 
 TABLE = pd.DataFrame(
     {

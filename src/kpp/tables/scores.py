@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 from kpp._typing import AnyArray, FloatArray
+from kpp.diagnostics import classification_metrics, regression_metrics
 
 WORDS = {
     "rmse": "root mean squared error",
@@ -73,31 +73,12 @@ def _codes(model: Any, y: AnyArray) -> AnyArray:
     return np.searchsorted(model.classes_, y)
 
 
-def _of_numbers(prediction: FloatArray, y: AnyArray, weight: Any) -> Scores:
-    error = y - prediction
-    return Scores(
-        len(y),
-        {
-            "rmse": float(np.sqrt(np.average(np.square(error), weights=weight))),
-            "mae": float(np.average(np.abs(error), weights=weight)),
-            "r2": float(r2_score(y, prediction, sample_weight=weight)) if len(y) > 1 else np.nan,
-        },
-    )
+def _of_numbers(prediction: FloatArray, y: AnyArray, weight: FloatArray | None) -> Scores:
+    return Scores(len(y), regression_metrics(y, prediction, weight))
 
 
-def _of_probabilities(probability: FloatArray, codes: AnyArray, weight: Any) -> Scores:
-    n_classes = probability.shape[1]
-    right = probability.argmax(axis=1) == codes
-    auc = np.nan
-    if len(np.unique(codes)) == n_classes:
-        score = probability[:, 1] if n_classes == 2 else probability
-        auc = float(roc_auc_score(codes, score, multi_class="ovr", sample_weight=weight))
-    loss = log_loss(codes, probability, labels=np.arange(n_classes), sample_weight=weight)
-    return Scores(
-        len(codes),
-        {
-            "accuracy": float(np.average(right, weights=weight)),
-            "log_loss": float(loss),
-            "auc": auc,
-        },
-    )
+def _of_probabilities(
+    probability: FloatArray, codes: AnyArray, weight: FloatArray | None
+) -> Scores:
+    found = classification_metrics(codes, probability, weight=weight)
+    return Scores(len(codes), {name: found[name] for name in ("accuracy", "log_loss", "auc")})

@@ -13,20 +13,18 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 
-from kpp import KPPClassifier, KPPRegressor
 from kpp._optional import optional
 from kpp._typing import AnyArray, FloatArray
-from kpp.cli.builtin import TARGET
-from kpp.cli.columns import Columns, choose_columns, prepare, row_names
-from kpp.cli.console import Terminal
-from kpp.cli.errors import UserError, check_columns, near
-from kpp.cli.labelled import LabelledRows, labelled_rows
-from kpp.cli.reading import TableFile
-from kpp.cli.scores import Scores, baseline_scores, scores_of_model, scores_out_of_fold
-from kpp.cli.target import Target, read_target
+from kpp.models import KPPClassifier, KPPRegressor
+from kpp.tables.builtin import TARGET
+from kpp.tables.columns import Columns, choose_columns, prepare, row_names
+from kpp.tables.errors import UserError, check_columns, near
+from kpp.tables.labelled import LabelledRows, labelled_rows
+from kpp.tables.listener import Listener
+from kpp.tables.reading import TableFile
+from kpp.tables.scores import Scores, baseline_scores, scores_of_model, scores_out_of_fold
+from kpp.tables.target import Target, read_target
 
-FORESTS = ("extra-trees", "random-forest", "boosted")
-REGIMES = ("shared", "honest", "cross-fit")
 PREPARE, MODEL = "prepare", "model"
 
 
@@ -110,7 +108,7 @@ def target_of(table: TableFile, frame: Any, given: str | None) -> str:
     )
 
 
-def fit_table(table: TableFile, options: FitOptions, terminal: Terminal) -> Fitted:
+def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitted:
     """Read a table, fit it and score the fit.
 
     Parameters
@@ -119,7 +117,7 @@ def fit_table(table: TableFile, options: FitOptions, terminal: Terminal) -> Fitt
         The rows.
     options : FitOptions
         What was asked for.
-    terminal : Terminal
+    listener : Listener
         Where remarks go.
 
     Returns
@@ -127,12 +125,12 @@ def fit_table(table: TableFile, options: FitOptions, terminal: Terminal) -> Fitt
     fitted : Fitted
     """
     options.check()
-    with terminal.working(f"reading {table.name}"):
+    with listener.working(f"reading {table.name}"):
         frame = table.read()
     target = read_target(frame, target_of(table, frame, options.target), options.task, table.name)
-    terminal.note(f"Task: {target.task}, since {target.reason}.")
+    listener.note(f"Task: {target.task}, since {target.reason}.")
     if target.n_missing:
-        terminal.warn(f"{target.n_missing} row(s) without '{target.name}' are left out.")
+        listener.warn(f"{target.n_missing} row(s) without '{target.name}' are left out.")
         frame = frame[target.kept]
     frame = frame.reset_index(drop=True)
     numbers = np.flatnonzero(target.kept)
@@ -141,16 +139,16 @@ def fit_table(table: TableFile, options: FitOptions, terminal: Terminal) -> Fitt
     reserved = _reserved(frame, options, target.name, table.name)
     columns = choose_columns(frame, target.name, options.drop, reserved, table.name)
     for remark in columns.remarks():
-        terminal.note(remark)
+        listener.note(remark)
     X, weight = frame[columns.used], weights_of(frame, options.weights)
-    pipeline = build(target.task, options, verbose=int(terminal.shows_progress))
+    pipeline = build(target.task, options, verbose=int(listener.shows_progress))
     start = time.perf_counter()
     X_train, y_train = X.iloc[train].reset_index(drop=True), target.values[train]
-    _fit(pipeline, X_train, y_train, _take(weight, train), terminal)
+    _fit(pipeline, X_train, y_train, _take(weight, train), listener)
     seconds = time.perf_counter() - start
     names = np.array(row_names(frame, options.id, numbers), dtype=object)
     X_test, y_test, w_test, about = _test_rows(
-        pipeline, X.set_axis(names), target, test, _take(weight, test), options, terminal
+        pipeline, X.set_axis(names), target, test, _take(weight, test), options, listener
     )
     return Fitted(
         pipeline,
@@ -187,13 +185,13 @@ def build(task: str, options: FitOptions, *, verbose: int = 0) -> Pipeline:
     return Pipeline([(PREPARE, preparation), (MODEL, model)])
 
 
-def _fit(pipeline: Pipeline, X: Any, y: AnyArray, weight: Any, terminal: Terminal) -> None:
+def _fit(pipeline: Pipeline, X: Any, y: AnyArray, weight: Any, listener: Listener) -> None:
     given = {} if weight is None else {f"{MODEL}__sample_weight": weight}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         pipeline.fit(X, y, **given)
     for text in dict.fromkeys(str(w.message) for w in caught if _is_for_users(w)):
-        terminal.warn(text)
+        listener.warn(text)
     pipeline.set_params(**{f"{MODEL}__verbose": 0})  # of the saved model
 
 
@@ -265,7 +263,7 @@ def _test_rows(
     test: AnyArray,
     weight: Any,
     options: FitOptions,
-    terminal: Terminal,
+    listener: Listener,
 ) -> tuple[Any, AnyArray | None, Any, list[str]]:
     if options.test is None:
         if not len(test):
@@ -278,7 +276,7 @@ def _test_rows(
         if target.task == "classification":
             known = np.isin(y_test, pipeline.classes_)
             if not known.all():
-                terminal.warn(
+                listener.warn(
                     f"{int((~known).sum())} test rows are of classes that no row of the fit has; "
                     "they are not scored."
                 )
@@ -289,7 +287,7 @@ def _test_rows(
                 test, y_test, weight = test[known], y_test[known], _take(weight, known)
         return X.iloc[test], y_test, weight, about
     other = TableFile(str(options.test))
-    rows = labelled_rows(pipeline, other, terminal, target=target.name)
+    rows = labelled_rows(pipeline, other, listener, target=target.name)
     about = [
         f"The test rows are the {len(rows.y)} rows of {other.short}; that the fit has not used "
         "them is taken on trust."

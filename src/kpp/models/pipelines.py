@@ -1,27 +1,41 @@
-"""Models with a preparation of the columns before them: what the report, files and command read.
+r"""Models behind a preparation: a ``Pipeline`` taken apart, and attributions brought home.
 
 A model of this package takes numbers. A table with texts, dates and gaps goes through a
 preparation first, and both live in a scikit-learn ``Pipeline``. Explanations, certificates and
-bounds are of the model behind the preparation; attributions of prepared columns (one per category,
-or per part of a date) are summed to the user's own columns. Sums stay sums, so that is exact.
+bounds are of the model behind the preparation. Its score is a sum over the prepared columns,
+
+.. math:: g(x) = b + \sum_j c_j(x) = b + \sum_s \sum_{j \text{ made of } s} c_j(x),
+
+so contributions of prepared columns (one per category, or per part of a date) add up to those of
+the user's own columns s, exactly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from kpp._optional import optional
 from kpp._typing import FloatArray
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.linear import KPPLinearModel
 from kpp.models.reading import names_of
 
+FittedModel: TypeAlias = KPPLinearModel | KPPEmbedding
 
-def unwrap(model: Any) -> tuple[Any | None, Any]:
+
+class Preparation(Protocol):
+    """What comes before a model: one fitted transformer, or a Pipeline of them."""
+
+    def transform(self, X: Any) -> Any:
+        """Rows as the model takes them."""
+
+
+def split_pipeline(model: Any) -> tuple[Preparation | None, FittedModel]:
     """Take a model apart: the fitted preparation, or None, and the fitted model of this package.
 
     Parameters
@@ -42,14 +56,14 @@ def unwrap(model: Any) -> tuple[Any | None, Any]:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from kpp import KPPClassifier
-    >>> from kpp._pipelines import unwrap
+    >>> from kpp.models.pipelines import split_pipeline
     >>> X, y = load_iris(return_X_y=True)
     >>> classifier = KPPClassifier(n_estimators=10, alpha=1e-2, random_state=0)
     >>> pipeline = make_pipeline(StandardScaler(), classifier).fit(X, y)
-    >>> preparation, model = unwrap(pipeline)
+    >>> preparation, model = split_pipeline(pipeline)
     >>> preparation, model is pipeline[-1]
     (StandardScaler(), True)
-    >>> unwrap(model)[0] is None
+    >>> split_pipeline(model)[0] is None
     True
     """
     if isinstance(model, Pipeline) and model.steps:
@@ -73,7 +87,7 @@ def unwrap(model: Any) -> tuple[Any | None, Any]:
     )
 
 
-def has_learned(preparation: Any | None) -> bool:
+def has_learned(preparation: Preparation | None) -> bool:
     """Whether a preparation depends on the rows that it was fitted on.
 
     Only a ``TableVectorizer`` that passes numbers through is known not to.
@@ -81,12 +95,12 @@ def has_learned(preparation: Any | None) -> bool:
     Parameters
     ----------
     preparation : transformer or None
-        From `unwrap`.
+        From `split_pipeline`.
 
     Examples
     --------
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from kpp._pipelines import has_learned
+    >>> from kpp.models.pipelines import has_learned
     >>> has_learned(None), has_learned(StandardScaler().fit([[1.0], [2.0]]))
     (False, True)
     """
@@ -98,15 +112,103 @@ def has_learned(preparation: Any | None) -> bool:
     return any(type(step).__name__ != "PassThrough" for step in steps)
 
 
-def prepared(preparation: Any | None, X: Any) -> Any:
+def raw_columns(preparation: Preparation | None, model: FittedModel) -> list[str] | None:
+    """Names of the user's columns, in the order in which they were given to fit.
+
+    Parameters
+    ----------
+    preparation : transformer, Pipeline of transformers, or None
+        From `split_pipeline`.
+    model : KPPRegressor, KPPClassifier or KPPEmbedding
+        Likewise.
+
+    Returns
+    -------
+    names : list of str or None
+        None where the fit was given rows without names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kpp import KPPRegressor
+    >>> from kpp.models.pipelines import raw_columns
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = KPPRegressor(n_estimators=5, alpha=1.0)
+    >>> raw_columns(None, model.fit(X[["bmi", "age"]], y))
+    ['bmi', 'age']
+    >>> raw_columns(None, model.fit(X.to_numpy(), y)) is None
+    True
+    """
+    first: Any = model if preparation is None else preparation
+    if isinstance(first, Pipeline):
+        first = first.steps[0][1]
+    names = getattr(first, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def as_rows(X: Any, names: Sequence[str] | None) -> Any:
+    """Return one row, in whatever form it comes, as a table of one row; tables as they are.
+
+    Parameters
+    ----------
+    X : array-like, data frame, Series or mapping
+        Rows; or one row: a 1-d array or list, a Series (a row of a data frame), or a mapping from
+        names to values, which may have more entries than there are columns.
+    names : sequence of str or None
+        The user's columns, from `raw_columns`.
+
+    Returns
+    -------
+    rows : array-like or data frame of shape (n_rows, n_columns)
+        Columns of a row with names stand in the order of `names`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.models.pipelines import as_rows
+    >>> as_rows(np.array([1.0, 2.0]), None).shape
+    (1, 2)
+    >>> as_rows({"colour": "red", "size": 2.0}, ["size", "colour"]).to_numpy().tolist()
+    [[2.0, 'red']]
+    """
+    is_series = hasattr(X, "iloc") and getattr(X, "ndim", 2) == 1
+    if is_series and names is None:
+        X = X.to_numpy()
+    elif is_series or (isinstance(X, Mapping) and not hasattr(X, "columns")):
+        return _named_row(X, names)
+    if hasattr(X, "ndim"):
+        return X[None, :] if X.ndim == 1 else X
+    if isinstance(X, list | tuple) and np.ndim(np.array(X, dtype=object)) == 1:
+        return [list(X)]
+    return X
+
+
+def _named_row(row: Any, names: Sequence[str] | None) -> Any:
+    if names is None:
+        raise ValueError(
+            "One row by names needs a model that was fitted on a data frame; this one knows no "
+            "names of columns. Give the row as an array."
+        )
+    missing = [name for name in names if name not in row]
+    if missing:
+        raise ValueError(
+            f"The row must have a value for every column of the fit; it lacks {missing[:5]}. For "
+            "an unknown value give NaN or None."
+        )
+    # A row of a frame of several types is an object; its columns are not.
+    frame = optional("pandas", "One row by names").DataFrame([[row[name] for name in names]])
+    return frame.set_axis(list(names), axis=1).infer_objects()
+
+
+def prepared(preparation: Preparation | None, X: Any) -> Any:
     """Return rows as the model behind a preparation takes them.
 
     Parameters
     ----------
     preparation : transformer, Pipeline of transformers, or None
-        From `unwrap`.
+        From `split_pipeline`.
     X : array-like or data frame of shape (n_rows, n_columns)
-        Rows as the user has them.
+        Rows as the user has them, one or many; a single one as a table, which `as_rows` makes.
 
     Returns
     -------
@@ -117,7 +219,7 @@ def prepared(preparation: Any | None, X: Any) -> Any:
     --------
     >>> import numpy as np
     >>> from sklearn.preprocessing import StandardScaler
-    >>> from kpp._pipelines import prepared
+    >>> from kpp.models.pipelines import prepared
     >>> X = np.array([[1.0], [3.0]])
     >>> prepared(StandardScaler().fit(X), X).tolist(), prepared(None, X) is X
     ([[-1.0], [1.0]], True)
@@ -125,15 +227,19 @@ def prepared(preparation: Any | None, X: Any) -> Any:
     return X if preparation is None else preparation.transform(X)
 
 
-def prepared_names(preparation: Any | None, model: Any) -> list[str]:
+def prepared_names(
+    preparation: Preparation | None, model: FittedModel, names_in: Sequence[str] | None = None
+) -> list[str]:
     """Names of the columns that a model behind a preparation sees.
 
     Parameters
     ----------
     preparation : transformer, Pipeline of transformers, or None
-        From `unwrap`.
+        From `split_pipeline`.
     model : KPPRegressor, KPPClassifier or KPPEmbedding
         Likewise.
+    names_in : sequence of str, optional
+        The user's columns, for a preparation that was fitted on rows without names.
 
     Returns
     -------
@@ -145,31 +251,29 @@ def prepared_names(preparation: Any | None, model: Any) -> list[str]:
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from kpp import KPPRegressor
-    >>> from kpp._pipelines import prepared_names
+    >>> from kpp.models.pipelines import prepared_names
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
     >>> model = KPPRegressor(n_estimators=5, alpha=1.0).fit(X[["bmi", "age"]], y)
     >>> prepared_names(None, model)
     ['bmi', 'age']
     """
     if preparation is not None and not hasattr(model, "feature_names_in_"):
-        try:
-            names = [str(name) for name in preparation.get_feature_names_out()]
-        except (AttributeError, TypeError, ValueError):
-            names = []
-        if len(names) == model.n_features_in_:
+        given = () if names_in is None else (names_in,)
+        names = _names_out(preparation, given)
+        if names is not None and len(names) == model.n_features_in_:
             return names
     return list(names_of(model))
 
 
 def source_columns(
-    preparation: Any | None, names_in: Sequence[Any], names_out: Sequence[Any]
+    preparation: Preparation | None, names_in: Sequence[Any], names_out: Sequence[Any]
 ) -> list[str]:
     """Find, for every prepared column, the user's column that it was made of.
 
     Parameters
     ----------
     preparation : transformer, Pipeline of transformers, or None
-        From `unwrap`.
+        From `split_pipeline`.
     names_in : sequence of str
         The user's columns.
     names_out : sequence of str
@@ -185,7 +289,7 @@ def source_columns(
 
     Examples
     --------
-    >>> from kpp._pipelines import source_columns
+    >>> from kpp.models.pipelines import source_columns
     >>> source_columns(object(), ["size", "colour"], ["size", "colour_red", "colour_blue", "pca0"])
     ['size', 'colour', 'colour', 'pca0']
     """
@@ -198,7 +302,7 @@ def source_columns(
     names, sources = inputs, {name: name for name in inputs}
     for number, step in enumerate(steps):
         last = number == len(steps) - 1
-        made = outputs if last else _names_out(step, names)
+        made = outputs if last else _names_out(step) or _names_out(step, (names,)) or names
         direct = _sources_of_step(step, names, made)
         sources = {
             name: sources.get(before, before) for name, before in zip(made, direct, strict=True)
@@ -227,7 +331,7 @@ def sum_by_source(values: FloatArray, sources: Sequence[str]) -> tuple[list[str]
     Examples
     --------
     >>> import numpy as np
-    >>> from kpp._pipelines import sum_by_source
+    >>> from kpp.models.pipelines import sum_by_source
     >>> names, sums = sum_by_source(np.array([[1.0, 2.0, 4.0]]), ["b", "a", "b"])
     >>> names, sums.tolist()
     (['b', 'a'], [[5.0, 2.0]])
@@ -250,14 +354,12 @@ def _is_nothing(step: Any) -> bool:
     return step is None or (isinstance(step, str) and step == "passthrough")
 
 
-def _names_out(step: Any, names_in: list[str]) -> list[str]:
-    """Names that a step inside a preparation gives to its columns."""
-    for arguments in ((), (names_in,)):
-        try:
-            return [str(name) for name in step.get_feature_names_out(*arguments)]
-        except (AttributeError, TypeError, ValueError):
-            continue
-    return names_in
+def _names_out(step: Any, arguments: tuple[Sequence[str], ...] = ()) -> list[str] | None:
+    """Names that a step gives to its columns, where it knows them."""
+    try:
+        return [str(name) for name in step.get_feature_names_out(*arguments)]
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def _sources_of_step(step: Any, inputs: list[str], outputs: list[str]) -> list[str]:

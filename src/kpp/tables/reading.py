@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from kpp._optional import optional
-from kpp.cli.builtin import BUILT_IN, built_in_table
-from kpp.cli.errors import UserError, listed, near
+from kpp.tables.builtin import BUILT_IN, built_in_table
+from kpp.tables.errors import UserError, listed, near
 
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 1 << 16
@@ -211,7 +211,7 @@ def find_separator(text: str) -> str:
 
     Examples
     --------
-    >>> from kpp.cli.reading import find_separator
+    >>> from kpp.tables.reading import find_separator
     >>> find_separator("a;b\n1,5;2\n"), find_separator("a\tb, c\n1\t2\n"), find_separator("a\n1\n")
     (';', '\t', ',')
     """
@@ -280,22 +280,3 @@ def _check_names(names: list[str], where: str) -> None:
 def _near_only(name: str, names: Collection[str]) -> str:
     hint = near(name, list(names))
     return hint if hint.startswith("Did") else ""
-
-
-def check_output(path: Path | None, *inputs: TableFile | Path | None) -> None:
-    """Refuse to write over a file that is read, or into a folder that is not there."""
-    if path is None:
-        return
-    if str(path).startswith("-"):
-        raise UserError(
-            f"The name of a file was expected, and '{path}' looks like an option. If it is a name, "
-            f"write ./{path}."
-        )
-    for one in inputs:
-        other = one.path if isinstance(one, TableFile) else one
-        if other is not None and path.exists() and other.exists() and path.samefile(other):
-            raise UserError(f"{path} is an input, and is not written over. Give another --out.")
-    if path.is_dir():
-        raise UserError(f"{path} is a folder; a name for a file was expected.")
-    if not path.absolute().parent.is_dir():
-        raise UserError(f"There is no folder {path.absolute().parent} to write {path.name} into.")

@@ -17,7 +17,7 @@ def listed(names: Sequence[object], most: int = LISTED) -> str:
 
     Examples
     --------
-    >>> from kpp.cli.errors import listed
+    >>> from kpp.tables.errors import listed
     >>> listed(["a", "b", "c"], most=2)
     "'a', 'b' and 1 more"
     """
@@ -30,7 +30,7 @@ def near(name: str, names: Sequence[object]) -> str:
 
     Examples
     --------
-    >>> from kpp.cli.errors import near
+    >>> from kpp.tables.errors import near
     >>> near("pirce", ["price", "size"])
     "Did you mean 'price'?"
     """

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from kpp._typing import AnyArray
-from kpp.cli.errors import UserError, check_columns
+from kpp.tables.errors import UserError, check_columns
 
 MOST_CLASSES = 20
 ROWS_PER_CLASS = 3
-TASKS = ("auto", "regression", "classification")
 TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 
 
@@ -67,7 +66,7 @@ def read_target(frame: Any, name: str, task: str, where: str) -> Target:
     Examples
     --------
     >>> import pandas as pd
-    >>> from kpp.cli.target import read_target
+    >>> from kpp.tables.target import read_target
     >>> frame = pd.DataFrame({"y": ["no", "yes", None, "no"]})
     >>> target = read_target(frame, "y", "auto", "the table")
     >>> target.task, target.values.tolist(), target.n_missing
@@ -150,7 +149,7 @@ def kind_of(column: Any) -> str:
     Examples
     --------
     >>> import pandas as pd
-    >>> from kpp.cli.target import kind_of
+    >>> from kpp.tables.target import kind_of
     >>> kind_of(pd.Series([1, None], dtype="Int64")), kind_of(pd.Series(["a"], dtype="category"))
     ('i', 'O')
     """

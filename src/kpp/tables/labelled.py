@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from kpp._pipelines import unwrap
 from kpp._typing import AnyArray
-from kpp.cli.columns import columns_of, model_columns, text_columns
-from kpp.cli.console import Terminal
-from kpp.cli.errors import UserError, listed
-from kpp.cli.reading import TableFile
-from kpp.cli.target import labels_like, read_target
+from kpp.models.pipelines import split_pipeline
+from kpp.tables.columns import columns_of, model_columns, text_columns
+from kpp.tables.errors import UserError, listed
+from kpp.tables.listener import Listener
+from kpp.tables.reading import TableFile
+from kpp.tables.target import labels_like, read_target
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class LabelledRows:
 def labelled_rows(
     model: Any,
     table: TableFile,
-    terminal: Terminal,
+    listener: Listener,
     *,
     target: str | None = None,
     fitted_to: str | None = None,
@@ -61,7 +61,7 @@ def labelled_rows(
         Fitted.
     table : TableFile
         The file.
-    terminal : Terminal
+    listener : Listener
         Where remarks go.
     target : str, optional
         Column of the true values.
@@ -72,20 +72,20 @@ def labelled_rows(
     -------
     rows : LabelledRows
     """
-    _, inner = unwrap(model)
+    _, inner = split_pipeline(model)
     classes = getattr(inner, "classes_", None)
     expected = fitted_to if target is None else target
     texts = text_columns(model)
     if classes is not None and classes.dtype.kind == "U" and expected is not None:
         texts = texts | {expected}  # a label that looks like a number is a text all the same
-    with terminal.working(f"reading {table.name}"):
+    with listener.working(f"reading {table.name}"):
         frame = table.read(texts)
     if target is None:
-        target = find_target(model, fitted_to, list(frame.columns), table.name, terminal)
+        target = find_target(model, fitted_to, list(frame.columns), table.name, listener)
     task = "regression" if classes is None else "classification"
     found = read_target(frame, target, task, table.name)
     if found.n_missing:
-        terminal.warn(f"{found.n_missing} row(s) without '{target}' are left out.")
+        listener.warn(f"{found.n_missing} row(s) without '{target}' are left out.")
     frame = frame[found.kept].reset_index(drop=True)
     y = found.values
     if classes is not None:
@@ -95,7 +95,7 @@ def labelled_rows(
 
 
 def find_target(
-    model: Any, fitted_to: str | None, names: Sequence[str], where: str, terminal: Terminal
+    model: Any, fitted_to: str | None, names: Sequence[str], where: str, listener: Listener
 ) -> str:
     """The column that a model was fitted to, or else the only one that it does not know."""
     known = set(model_columns(model))
@@ -103,7 +103,7 @@ def find_target(
     if fitted_to in others:
         return str(fitted_to)
     if len(others) == 1:
-        terminal.note(f"Target: '{others[0]}', the only column that the model does not know.")
+        listener.note(f"Target: '{others[0]}', the only column that the model does not know.")
         return others[0]
     if not others:
         raise UserError(

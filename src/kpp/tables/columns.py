@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from kpp._optional import optional
-from kpp._pipelines import prepared, unwrap
 from kpp._typing import AnyArray
-from kpp.cli.errors import UserError, check_columns, listed, near
-from kpp.cli.target import kind_of
+from kpp.models.pipelines import prepared, raw_columns, split_pipeline
+from kpp.tables.errors import UserError, check_columns, listed, near
+from kpp.tables.target import kind_of
 
 LARGEST = float(np.finfo(np.float32).max)
 ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|key)$|^unnamed: \d+$", re.IGNORECASE)
@@ -96,22 +96,18 @@ def choose_columns(
 
 def model_columns(model: Any) -> list[str]:
     """The user's columns that a model needs, in its order."""
-    preparation, inner = unwrap(model)
-    first = preparation if preparation is not None else inner
-    if hasattr(first, "steps"):
-        first = first.steps[0][1]
-    names = getattr(first, "feature_names_in_", None)
+    names = raw_columns(*split_pipeline(model))
     if names is None:
         raise UserError(
             "This model was fitted on rows without names of columns, and cannot find them in a "
             "file. Fit it on a data frame, or with kpp fit."
         )
-    return [str(name) for name in names]
+    return names
 
 
 def text_columns(model: Any) -> set[str]:
     """Columns that a model reads as text."""
-    preparation, _ = unwrap(model)
+    preparation, _ = split_pipeline(model)
     kinds = getattr(preparation, "kind_to_columns_", None) or {}
     return {str(c) for k in ("low_cardinality", "high_cardinality") for c in kinds.get(k, ())}
 
@@ -141,7 +137,7 @@ def prepare(model: Any, X: Any) -> tuple[Any, list[str]]:
     category that it has not seen count as missing or as none of the categories. That must not
     happen without a word.
     """
-    preparation, _ = unwrap(model)
+    preparation, _ = split_pipeline(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said below, with the names of the columns
         rows = prepared(preparation, X)
@@ -204,7 +200,7 @@ def row_names(frame: Any, name: str | None, numbers: Sequence[int] | AnyArray) -
     Examples
     --------
     >>> import pandas as pd
-    >>> from kpp.cli.columns import row_names
+    >>> from kpp.tables.columns import row_names
     >>> row_names(pd.DataFrame({"id": ["a", "b", "a"]}), "id", [4, 5, 7])
     ['a (table row 4)', 'b', 'a (table row 7)']
     >>> row_names(pd.DataFrame({"x": [1]}), None, [4])
@@ -233,7 +229,7 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
     Examples
     --------
-    >>> from kpp.cli.columns import free_name
+    >>> from kpp.tables.columns import free_name
     >>> free_name("score", ["score", "score_"])
     'score__'
     """

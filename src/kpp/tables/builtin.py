@@ -31,7 +31,7 @@ def built_in_table(name: str) -> Any:
 
     Examples
     --------
-    >>> from kpp.cli.builtin import built_in_table
+    >>> from kpp.tables.builtin import built_in_table
     >>> sorted(built_in_table("iris")["target"].unique())
     ['setosa', 'versicolor', 'virginica']
     """

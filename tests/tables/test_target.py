@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kpp.cli.errors import UserError
-from kpp.cli.target import labels_like, read_target
+from kpp.tables.errors import UserError
+from kpp.tables.target import labels_like, read_target
 
 N = 60
 RANDOM = np.random.default_rng(0)

@@ -12,7 +12,15 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skrub import TableVectorizer
 
 from kpp import KPPRegressor
-from kpp._pipelines import prepared, prepared_names, source_columns, sum_by_source, unwrap
+from kpp.models.pipelines import (
+    as_rows,
+    prepared,
+    prepared_names,
+    raw_columns,
+    source_columns,
+    split_pipeline,
+    sum_by_source,
+)
 
 
 def regressor():
@@ -34,18 +42,18 @@ def table():
     ), random.normal(size=n)
 
 
-def test_unwrap(table):
+def test_split_pipeline(table):
     X, y = table
     X = X[["c_y", "d"]].assign(d=lambda f: f["d"].dt.day)
     scaled = make_pipeline(StandardScaler(), regressor()).fit(X, y)
-    assert unwrap(scaled) == (scaled[0], scaled[-1])
+    assert split_pipeline(scaled) == (scaled[0], scaled[-1])
     alone = make_pipeline(regressor()).fit(X, y)
-    assert unwrap(alone) == (None, alone[-1])
-    assert unwrap(alone[-1]) == (None, alone[-1])
+    assert split_pipeline(alone) == (None, alone[-1])
+    assert split_pipeline(alone[-1]) == (None, alone[-1])
     skipped = Pipeline([("a", "passthrough"), ("b", None), ("m", regressor())]).fit(X, y)
-    assert unwrap(skipped)[0] is None
+    assert split_pipeline(skipped)[0] is None
     two = make_pipeline(StandardScaler(), PCA(2), regressor()).fit(X, y)
-    preparation, inner = unwrap(two)
+    preparation, inner = split_pipeline(two)
     assert (inner.predict(prepared(preparation, X)) == two.predict(X)).all()
 
 
@@ -54,20 +62,20 @@ def test_unwrap(table):
 )
 def test_other_things_are_refused(thing):
     with pytest.raises(TypeError, match="KPPRegressor or KPPClassifier"):
-        unwrap(thing)
+        split_pipeline(thing)
 
 
 def test_unfitted_models_are_refused():
     for thing in (regressor(), make_pipeline(StandardScaler(), regressor())):
         with pytest.raises(NotFittedError):
-            unwrap(thing)
+            split_pipeline(thing)
 
 
 def test_sources_by_what_the_preparation_does(table):
     """Change one column at a time: the prepared columns that change are those made of it."""
     X, y = table
     model = make_pipeline(TableVectorizer(), regressor()).fit(X, y)
-    preparation, inner = unwrap(model)
+    preparation, inner = split_pipeline(model)
     names = prepared_names(preparation, inner)
     sources = source_columns(preparation, X.columns, names)
     before = prepared(preparation, X)
@@ -91,14 +99,14 @@ def test_sources_of_other_preparations(table):
         [("hot", OneHotEncoder(sparse_output=False), ["c"]), ("num", StandardScaler(), ["c_y"])]
     )
     model = make_pipeline(columns, regressor()).fit(X, y)
-    preparation, inner = unwrap(model)
+    preparation, inner = split_pipeline(model)
     names = prepared_names(preparation, inner)
     assert names == ["hot__c_x", "hot__c_y", "hot__c_z", "num__c_y"]
     # By name alone "hot__c_y" is the column "c_y": there the longest name wins.
     assert source_columns(preparation, X.columns, names) == ["c", "c_y", "c", "c_y"]
     chain = make_pipeline(TableVectorizer(), StandardScaler().set_output(transform="pandas"))
     chain = make_pipeline(*[step for _, step in chain.steps], regressor()).fit(table[0], y)
-    preparation, inner = unwrap(chain)
+    preparation, inner = split_pipeline(chain)
     names = prepared_names(preparation, inner)
     found = source_columns(preparation, table[0].columns, names)
     assert found == source_columns(chain[0], table[0].columns, names)
@@ -118,3 +126,35 @@ def test_sums_by_source(shape):
     assert (sums.sum(axis=1) == values.sum(axis=1)).all()
     names, same = sum_by_source(values, list("edcba"))
     assert same is values
+
+
+def test_one_row_in_any_form(table):
+    X, y = table
+    model = make_pipeline(TableVectorizer(), regressor()).fit(X, y)
+    preparation, inner = split_pipeline(model)
+    names = raw_columns(preparation, inner)
+    assert names == list(X.columns)
+    expected = prepared(preparation, X.iloc[[3]])
+    row = X.iloc[3]
+    for one in (row, row[::-1], row.to_dict(), {"more": 1} | row.to_dict()):
+        rows = as_rows(one, names)
+        assert list(rows.columns) == names
+        assert prepared(preparation, rows).to_numpy().tolist() == expected.to_numpy().tolist()
+    assert as_rows(X, names) is X
+    with pytest.raises(ValueError, match=r"lacks \['c_y'\]"):
+        as_rows(row.drop("c_y"), names)
+
+
+def test_one_row_without_names(table):
+    X, y = table[0][["c_y"]].assign(k=1.0), table[1]
+    inner = regressor().fit(X.to_numpy(), y)
+    assert raw_columns(None, inner) is None
+    expected = X.to_numpy()[:1].tolist()
+    for one in (X.iloc[0], X.to_numpy()[0], X.to_numpy()[0].tolist(), tuple(X.to_numpy()[0])):
+        assert np.asarray(as_rows(one, None)).tolist() == expected
+    for many in (X.to_numpy(), X.to_numpy().tolist(), X):
+        assert as_rows(many, None) is many
+    with pytest.raises(ValueError, match="Give the row as an array"):
+        as_rows({"c_y": 1.0}, None)
+    chain = make_pipeline(StandardScaler(), PCA(1), regressor()).fit(X, y)
+    assert raw_columns(*split_pipeline(chain)) == ["c_y", "k"]

@@ -1,16 +1,24 @@
-"""How numbers are written in the report."""
+"""How numbers are written: with a few digits, on a page and on a terminal."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 MINUS = "\N{MINUS SIGN}"
 MISSING = "–"
-# Widths of a digit and of a comma at the size of the style sheet's ticks.
-WIDE, NARROW = 7.5, 4.0
+
+
+def short(value: float, digits: int = 4) -> str:
+    """Write a number as a terminal shows it: ASCII, with a few significant digits.
+
+    Examples
+    --------
+    >>> from kpp.tables.numbers import short
+    >>> short(0.123456), short(1234567.0), short(float("inf"))
+    ('0.1235', '1.235e+06', 'inf')
+    """
+    return f"{value:.{digits}g}"
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -18,7 +26,7 @@ def number(value: Any, digits: int = 3) -> str:
 
     Examples
     --------
-    >>> from kpp.reports.numbers import number
+    >>> from kpp.tables.numbers import number
     >>> number(1234567.8), number(0.012345), number(-2.5), number(None), number(3.0)
     ('1,234,568', '0.0123', '−2.5', '–', '3')
     """
@@ -45,44 +53,12 @@ def number(value: Any, digits: int = 3) -> str:
     return f"{MINUS}{text}" if value < 0 else text
 
 
-def tick_texts(ticks: Sequence[float]) -> list[str]:
-    """Write the numbers beside an axis, with so many digits that they are what they mark.
-
-    Examples
-    --------
-    >>> from kpp.reports.numbers import tick_texts
-    >>> tick_texts([0.0, 0.25, 0.5]), tick_texts([1000.25, 1000.5])
-    (['0', '0.25', '0.5'], ['1,000.25', '1,000.5'])
-    """
-    step = min((abs(b - a) for a, b in pairwise(ticks)), default=0.0)
-    texts: list[str] = []
-    for digits in range(3, 10):
-        texts = [number(tick, digits) for tick in ticks]
-        read = [float(text.replace(",", "").replace(MINUS, "-")) for text in texts]
-        if all(abs(a - b) <= 0.01 * step for a, b in zip(read, ticks, strict=True)):
-            return texts
-    # Ends that are not round, as those of a scale of one value.
-    return texts if step else [number(tick) for tick in ticks]
-
-
-def text_width(text: str) -> float:
-    """About how wide a number beside an axis is, in the units of a chart.
-
-    Examples
-    --------
-    >>> from kpp.reports.numbers import text_width
-    >>> text_width("2,200,000") > 2 * text_width("220")
-    True
-    """
-    return sum(NARROW if character in ",." else WIDE for character in text)
-
-
 def figure(value: Any, digits: int = 3) -> str:
     """Write a number with all its digits, zeros too, so that those of a column have as many.
 
     Examples
     --------
-    >>> from kpp.reports.numbers import figure
+    >>> from kpp.tables.numbers import figure
     >>> figure(39.0), figure(0.5), figure(1234.5), figure(0)
     ('39.0', '0.500', '1,234', '0')
     """
@@ -98,7 +74,7 @@ def signed(value: Any, digits: int = 3) -> str:
 
     Examples
     --------
-    >>> from kpp.reports.numbers import signed
+    >>> from kpp.tables.numbers import signed
     >>> signed(0.25), signed(-0.25)
     ('+0.250', '−0.250')
     """
@@ -111,7 +87,7 @@ def percent(value: Any, decimals: int = 1) -> str:
 
     Examples
     --------
-    >>> from kpp.reports.numbers import percent
+    >>> from kpp.tables.numbers import percent
     >>> percent(0.12345), percent(1.0), percent(None)
     ('12.3%', '100%', '–')
     """
@@ -127,7 +103,7 @@ def span(low: int, high: int) -> str:
 
     Examples
     --------
-    >>> from kpp.reports.numbers import span
+    >>> from kpp.tables.numbers import span
     >>> span(64, 64), span(64, 1065)
     ('64', '64 to 1,065')
     """
@@ -139,7 +115,7 @@ def count(value: int, noun: str, plural: str | None = None) -> str:
 
     Examples
     --------
-    >>> from kpp.reports.numbers import count
+    >>> from kpp.tables.numbers import count
     >>> count(1, "row"), count(2000, "row"), count(2, "class", "classes")
     ('1 row', '2,000 rows', '2 classes')
     """

@@ -1,0 +1,67 @@
+"""Rows of a file, for a model that is already fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kpp.models.pipelines import split_pipeline
+from kpp.tables.columns import columns_of, prepare, take_id, text_columns
+from kpp.tables.errors import listed
+from kpp.tables.listener import Listener
+from kpp.tables.reading import TableFile
+
+
+class Rows:
+    """Rows of a file, as a model takes them.
+
+    Parameters
+    ----------
+    model : Pipeline, KPPRegressor or KPPClassifier
+        Fitted.
+    table : TableFile
+        The file.
+    id_column : str or None
+        Column that names the rows.
+    listener : Listener
+        Where remarks go.
+    fitted_to : str, optional
+        The column that the model was fitted to: that the file still has it needs no remark.
+
+    Attributes
+    ----------
+    inner : KPPRegressor or KPPClassifier
+        The model behind the preparation.
+    raw, prepared : data frames
+        Rows as they are in the file, and as the inner model takes them.
+    ids : pandas.Series
+        Names of the rows, or their numbers.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        table: TableFile,
+        id_column: str | None,
+        listener: Listener,
+        *,
+        fitted_to: str | None = None,
+    ) -> None:
+        self.name = table.name
+        self.preparation, self.inner = split_pipeline(model)
+        with listener.working(f"reading {table.name}"):
+            frame = table.read(text_columns(model))
+        self.ids = take_id(frame, id_column, table.name)
+        raw, extra = columns_of(model, frame, table.name)
+        ignored = [name for name in extra if name not in (id_column, fitted_to)]
+        if ignored:
+            listener.note(
+                f"Columns that the model does not know, and that do not count: {listed(ignored)}."
+            )
+        self.raw = raw.reset_index(drop=True)
+        with listener.working("preparing columns"):
+            self.prepared, remarks = prepare(model, self.raw)
+        for remark in remarks:
+            listener.warn(remark)
+
+    def __len__(self) -> int:
+        return len(self.raw)
