@@ -9,11 +9,10 @@ import numpy as np
 
 from kpp._html import card, facts, note
 from kpp._typing import FloatArray, OffsetArray
-from kpp.export._loops import add_to_parents
 from kpp.forest.arrays import Forest
 from kpp.forest.join import check_one_reading, join_forests
 from kpp.forest.route import route
-from kpp.geometry._loops import gather_leaves
+from kpp.forest.sums import gather_leaves
 from kpp.geometry.maps import PathMap
 from kpp.models.reading import coefficients_of, node_values_of, path_blocks
 
@@ -195,6 +194,5 @@ def collapse(model: Any) -> CollapsedForest:
 def _rows_below(block: PathMap) -> OffsetArray:
     """Number of the map's rows in each node."""
     forest = block.forest
-    count = np.bincount(block.leaf_ids.ravel(), minlength=forest.n_nodes).astype(np.float64)
-    add_to_parents(forest.tree_offsets, forest.parent, count)
-    return count.astype(np.int64)
+    count = np.bincount(block.leaf_ids.ravel(), minlength=forest.n_nodes)
+    return forest.leaf_sums(count).astype(np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import FloatArray
 from kpp.forest.route import route
-from kpp.geometry._loops import gather_leaves
+from kpp.forest.sums import gather_leaves
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock, PathMap
 
