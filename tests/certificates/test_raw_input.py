@@ -340,13 +340,11 @@ def test_descent_finds_the_least_step_of_a_line(make_model):
         cells = np.unique(forest.threshold[~forest.is_leaf])
         cells = np.r_[cells, np.nextafter(cells, np.inf)]
         values = collapse(model).node_values[0]
-        tables = (forest.tree_offsets, forest.left, forest.feature, forest.threshold)
-        tables += (forest.missing_left, forest.category_offsets, forest.category_bits)
         for x in rows:
             low, high = x - 0.7, x + 0.7
             point, total = x.copy(), np.empty(1)
             columns = np.zeros(1, dtype=np.int64)
-            descend(*tables, values, x, low, high, columns, -np.inf, 3, point, total)
+            descend(forest.nodes, values, x, low, high, columns, -np.inf, 3, point, total)
             inside = np.r_[cells[(cells >= low) & (cells <= high)], low, high, x]
             expected = values[forest.apply(inside[:, None])].sum(axis=1).min()
             assert total[0] == pytest.approx(expected, abs=1e-12)

@@ -11,21 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from kpp._compile import compiled
+from kpp._compile import compiled, loop_helper
+from kpp.forest.nodes import goes_left, is_categorical
 
 
-@compiled(
-    "in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; in b1[]; in f8[]; in f8[]; "
-    "in f8[]; in f8[]; in f8[]; out f8[]"
-)
+@loop_helper
+def sides_reached(nodes: Any, v: Any, is_free: Any, x: Any, low: Any, high: Any) -> Any:
+    """Whether the box reaches the left and the right child of the split v."""
+    j = np.int64(nodes.feature[v])
+    if np.isnan(x[j]) or is_categorical(nodes.category_offsets, v):
+        if is_free[j] and is_categorical(nodes.category_offsets, v):
+            return True, True
+        left = goes_left(nodes, v, x[j])
+        return left, not left
+    return low[j] <= nodes.threshold[v], high[j] > nodes.threshold[v]
+
+
+@compiled("Nodes; in b1[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; out f8[]")
 def box_minima(
-    tree_offsets: Any,
-    left: Any,
-    feature: Any,
-    threshold: Any,
-    missing_left: Any,
-    category_offsets: Any,
-    category_bits: Any,
+    nodes: Any,
     is_free: Any,
     least_below: Any,
     value: Any,
@@ -39,7 +43,7 @@ def box_minima(
     `least_below` is the least value of a leaf below each node: subtrees that cannot improve on
     what was found are left out.
     """
-    has_categories = category_offsets.size > 0
+    tree_offsets, left = nodes.tree_offsets, nodes.left
     stack = np.empty(256, np.int64)
     for tree in range(tree_offsets.size - 1):
         stack[0] = tree_offsets[tree]
@@ -54,26 +58,7 @@ def box_minima(
             if child < 0:
                 least = value[v]
                 continue
-            j = feature[v]
-            reach_left = True
-            reach_right = True
-            if has_categories and category_offsets[v + 1] > category_offsets[v]:
-                if not is_free[j]:
-                    if np.isnan(x[j]):
-                        reach_left = missing_left[v]
-                    else:
-                        reach_left = False
-                        if 0 <= x[j] < 32.0 * (category_offsets[v + 1] - category_offsets[v]):
-                            code = np.int64(x[j])
-                            word = category_bits[category_offsets[v] + (code >> 5)]
-                            reach_left = ((word >> np.uint32(code & 31)) & np.uint32(1)) == 1
-                    reach_right = not reach_left
-            elif np.isnan(x[j]):
-                reach_left = missing_left[v]
-                reach_right = not reach_left
-            else:
-                reach_left = low[j] <= threshold[v]
-                reach_right = high[j] > threshold[v]
+            reach_left, reach_right = sides_reached(nodes, v, is_free, x, low, high)
             if n_open + 2 > stack.size:
                 longer = np.empty(2 * stack.size, np.int64)
                 longer[:n_open] = stack[:n_open]
@@ -88,19 +73,14 @@ def box_minima(
         minimum[tree] = least
 
 
+# A search: the trees, the box, where to stop, and the best point with its cost.
 @compiled(
-    "in i8[]; in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; in b1[]; in f8[]; "
-    "in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; f8; i8; out f8[]; out f8[]; out f8[]; out i8[]"
+    "in i8[]; Nodes; in b1[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; f8; i8; "
+    "out f8[]; out f8[]; out f8[]; out i8[]"
 )
 def joint_minimum(
     trees: Any,
-    tree_offsets: Any,
-    left: Any,
-    feature: Any,
-    threshold: Any,
-    missing_left: Any,
-    category_offsets: Any,
-    category_bits: Any,
+    nodes: Any,
     is_free: Any,
     least_below: Any,
     value: Any,
@@ -124,8 +104,9 @@ def joint_minimum(
     that attains it. The search ends when a sum below `stop_below` is found, or after
     `max_visits` nodes, which ``visits[0] > max_visits`` tells.
     """
+    tree_offsets, left = nodes.tree_offsets, nodes.left
+    feature, threshold = nodes.feature, nodes.threshold
     n_trees = trees.size
-    has_categories = category_offsets.size > 0
     low = start_low.copy()
     high = start_high.copy()
     # Alternatives that were put off, and the bounds of the box that were changed since.
@@ -207,28 +188,7 @@ def joint_minimum(
             trail_is_low = np.append(trail_is_low, trail_is_low)
             trail_value = np.append(trail_value, trail_value)
             size = later_node.size
-        j = np.int64(feature[v])
-        reach_left = True
-        reach_right = True
-        is_cut = False
-        if has_categories and category_offsets[v + 1] > category_offsets[v]:
-            if not is_free[j]:
-                if np.isnan(x[j]):
-                    reach_left = missing_left[v]
-                else:
-                    reach_left = False
-                    if 0 <= x[j] < 32.0 * (category_offsets[v + 1] - category_offsets[v]):
-                        code = np.int64(x[j])
-                        word = category_bits[category_offsets[v] + (code >> 5)]
-                        reach_left = ((word >> np.uint32(code & 31)) & np.uint32(1)) == 1
-                reach_right = not reach_left
-        elif np.isnan(x[j]):
-            reach_left = missing_left[v]
-            reach_right = not reach_left
-        else:
-            reach_left = low[j] <= threshold[v]
-            reach_right = high[j] > threshold[v]
-            is_cut = reach_left and reach_right
+        reach_left, reach_right = sides_reached(nodes, v, is_free, x, low, high)
         if not reach_right:
             v = child
             continue
@@ -241,7 +201,9 @@ def joint_minimum(
         later_sum[n_later] = total
         later_trail[n_later] = n_trail
         later_side[n_later] = 0
-        if is_cut:
+        # Both sides of a categorical split are reached where its column is free: nothing is cut.
+        if not is_categorical(nodes.category_offsets, v):
+            j = np.int64(feature[v])
             above = np.nextafter(threshold[v], np.inf)
             later_column[n_later] = j
             later_side[n_later] = 1 if go_left else 2
@@ -259,18 +221,9 @@ def joint_minimum(
         v = child if go_left else child + 1
 
 
-@compiled(
-    "in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; in f8[]; in f8[]; in f8[]; "
-    "in f8[]; in i8[]; f8; i8; out f8[]; out f8[]"
-)
+@compiled("Nodes; in f8[]; in f8[]; in f8[]; in f8[]; in i8[]; f8; i8; out f8[]; out f8[]")
 def descend(
-    tree_offsets: Any,
-    left: Any,
-    feature: Any,
-    threshold: Any,
-    missing_left: Any,
-    category_offsets: Any,
-    category_bits: Any,
+    nodes: Any,
     value: Any,
     x: Any,
     low: Any,
@@ -288,7 +241,8 @@ def descend(
     point nearest to x. The search ends when the sum falls below `stop_below`, or when no column
     helps.
     """
-    has_categories = category_offsets.size > 0
+    tree_offsets, left = nodes.tree_offsets, nodes.left
+    feature, threshold = nodes.feature, nodes.threshold
     n_trees = tree_offsets.size - 1
     stack = np.empty(256, np.int64)
     stack_low = np.empty(256)
@@ -313,21 +267,12 @@ def descend(
                     while left[v] >= 0:
                         child = np.int64(left[v])
                         k = feature[v]
-                        if has_categories and category_offsets[v + 1] > category_offsets[v]:
-                            goes_left = missing_left[v] if np.isnan(point[k]) else False
-                            if (
-                                0
-                                <= point[k]
-                                < 32.0 * (category_offsets[v + 1] - category_offsets[v])
-                            ):
-                                code = np.int64(point[k])
-                                word = category_bits[category_offsets[v] + (code >> 5)]
-                                goes_left = ((word >> np.uint32(code & 31)) & np.uint32(1)) == 1
-                            v = child if goes_left else child + 1
-                        elif np.isnan(point[k]):
-                            v = child if missing_left[v] else child + 1
-                        elif k != j:
-                            v = child if point[k] <= threshold[v] else child + 1
+                        if (
+                            k != j
+                            or np.isnan(point[k])
+                            or is_categorical(nodes.category_offsets, v)
+                        ):
+                            v = child if goes_left(nodes, v, point[k]) else child + 1
                         else:
                             t = threshold[v]
                             if t < low[j] or t <= begin:

@@ -7,41 +7,45 @@ the margin. No tree's table is larger than the tree; nothing here allocates per 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from kpp._compile import compiled
+from kpp._compile import compiled, loop_tuple
+from kpp._typing import FloatArray
+from kpp.forest.nodes import largest_tree
 
 
-@compiled(
-    "in i8[]; in i4[]; in i4[]; in f8[]; in f8[]; f8; i8; i8; out f8[]; out f8[]; out i4[]; "
-    "out f8[]"
-)
+@loop_tuple("f8; out f8[]; out f8[]; out f8[]")
+class Minima(NamedTuple):
+    """The least ``distance + mu * value`` seen from every leaf, at one mu; see `leaf_minima`."""
+
+    mu: float
+    below: FloatArray
+    best: FloatArray
+    arg_value: FloatArray
+
+
+@compiled("Nodes; in f8[]; in f8[]; Minima; i8; i8; out i4[]")
 def leaf_minima(
-    tree_offsets: Any,
-    parent: Any,
-    left: Any,
+    nodes: Any,
     C: Any,
     value: Any,
-    mu: Any,
+    minima: Any,
     first_tree: Any,
     last_tree: Any,
-    below: Any,
-    best: Any,
     arg: Any,
-    arg_value: Any,
 ) -> None:
     """For each leaf a, ``best[a] = min over leaves l of distance(a, l) + mu * value[l]``.
 
-    Backward, ``below[v] = min over the leaves l below v of C(l) + mu value[l]``. Forward, `best`
-    of an inner node v is the least ``C(l) + mu value[l] - 2 C(lca)`` over the leaves outside v:
-    the sibling's, or what the parent already has. `arg` is the leaf that attains it.
+    It fills the arrays of `minima`. Backward,
+    ``below[v] = min over the leaves l below v of C(l) + mu value[l]``. Forward, `best` of an inner node v is the least ``C(l) + mu value[l] - 2 C(lca)`` over the leaves outside v:
+    the sibling's, or what the parent already has. `arg` is the leaf that attains it,
+    `arg_value` that leaf's value.
     """
-    largest = 0
-    for tree in range(first_tree, last_tree):
-        largest = max(largest, tree_offsets[tree + 1] - tree_offsets[tree])
-    below_arg = np.empty(largest, np.int32)
+    tree_offsets, parent, left = nodes.tree_offsets, nodes.parent, nodes.left
+    mu, below, best, arg_value = minima.mu, minima.below, minima.best, minima.arg_value
+    below_arg = np.empty(largest_tree(tree_offsets, first_tree, last_tree), np.int32)
     for tree in range(first_tree, last_tree):
         root = tree_offsets[tree]
         end = tree_offsets[tree + 1]
@@ -76,13 +80,11 @@ def leaf_minima(
                 arg_value[v] = value[arg[v]]
 
 
-@compiled("in i4[,]; in i8[]; in f8[]; in f8[]; f8; in f8[]; i8; i8; out f8[]; out f8[]")
+@compiled("in i4[,]; in i8[]; Minima; in f8[]; i8; i8; out f8[]; out f8[]")
 def sum_minima(
     leaf_ids: Any,
     rows: Any,
-    best: Any,
-    arg_value: Any,
-    mu: Any,
+    minima: Any,
     offset: Any,
     first: Any,
     last: Any,
@@ -90,6 +92,7 @@ def sum_minima(
     slope: Any,
 ) -> None:
     """D(mu) of some rows and its slope, which is the margin of the minimising leaves."""
+    mu, best, arg_value = minima.mu, minima.best, minima.arg_value
     for i in range(first, last):
         row = rows[i]
         total = 0.0
@@ -102,28 +105,20 @@ def sum_minima(
         bound[i] = total + mu * offset[i]
 
 
+# Two ends, each with its tables, three results and the errors of rounding: none can go.
 @compiled(
-    "in i4[,]; in i8[]; in i8[]; in i4[]; in i4[]; in f8[]; in f8[]; in f8[]; f8; f8; "
-    "in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; f8; f8; i8; i8; i8; "
+    "in i4[,]; in i8[]; Nodes; in f8[]; in f8[]; in f8[]; Minima; Minima; f8; f8; i8; i8; i8; "
     "out f8[]; out f8[]; out f8[]"
 )
 def tangent_steps(
     leaf_ids: Any,
     rows: Any,
-    tree_offsets: Any,
-    parent: Any,
-    left: Any,
+    nodes: Any,
     C: Any,
     value: Any,
     offset: Any,
-    mu_low: Any,
-    mu_high: Any,
-    below_low: Any,
-    best_low: Any,
-    value_low: Any,
-    below_high: Any,
-    best_high: Any,
-    value_high: Any,
+    low_end: Any,
+    high_end: Any,
     constant_error: Any,
     error_per_mu: Any,
     max_steps: Any,
@@ -133,7 +128,7 @@ def tangent_steps(
     best_mu: Any,
     flip_mu: Any,
 ) -> None:
-    """Climb to the top of D between two mu whose slopes are positive and not positive.
+    """Climb to the top of D between two ends whose slopes are positive and not positive.
 
     D is concave and piecewise linear, so the tangents at both ends meet above it; D there is
     either on them, and the top is found, or gives a nearer end. A tree's term at a mu between
@@ -141,6 +136,10 @@ def tangent_steps(
     leaf so far are searched. The result is ``max of D(mu) - constant_error - mu *
     error_per_mu``, the mu that gave it, and the least mu whose leaves flip the answer.
     """
+    tree_offsets, parent, left = nodes.tree_offsets, nodes.parent, nodes.left
+    mu_low, below_low, best_low = low_end.mu, low_end.below, low_end.best
+    mu_high, below_high, best_high = high_end.mu, high_end.below, high_end.best
+    value_low, value_high = low_end.arg_value, high_end.arg_value
     n_trees = leaf_ids.shape[0]
     stack = np.empty(1024, np.int64)
     for i in range(first, last):
@@ -237,21 +236,11 @@ def tangent_steps(
         flip_mu[i] = high if slope_high <= 0.0 else np.inf
 
 
-@compiled("in i4[]; in i8[]; in i4[]; in i4[]; in f8[]; in f8[]; f8; out i4[]")
-def minimising_leaves(
-    leaves: Any,
-    tree_offsets: Any,
-    parent: Any,
-    left: Any,
-    C: Any,
-    value: Any,
-    mu: Any,
-    arg: Any,
-) -> None:
+@compiled("in i4[]; Nodes; in f8[]; in f8[]; f8; out i4[]")
+def minimising_leaves(leaves: Any, nodes: Any, C: Any, value: Any, mu: Any, arg: Any) -> None:
     """For one row, the leaf of each tree that attains ``min of distance + mu * value``."""
-    largest = 0
-    for tree in range(tree_offsets.size - 1):
-        largest = max(largest, tree_offsets[tree + 1] - tree_offsets[tree])
+    tree_offsets, parent, left = nodes.tree_offsets, nodes.parent, nodes.left
+    largest = largest_tree(tree_offsets, 0, tree_offsets.size - 1)
     distance = np.empty(largest)
     on_path = np.empty(largest, np.bool_)
     for tree in range(tree_offsets.size - 1):

@@ -10,7 +10,7 @@ import numpy as np
 
 from kpp._typing import BoolArray, FloatArray
 from kpp.certificates._box_loops import box_minima, descend, joint_minimum
-from kpp.certificates._loops import leaf_minima
+from kpp.certificates._loops import Minima, leaf_minima
 from kpp.certificates.tables import Problem, gamma, largest_values
 from kpp.forest.arrays import Forest
 from kpp.forest.layout import CATEGORICAL, NUMERICAL
@@ -128,18 +128,7 @@ class BoxProblem:
         self.value = problem.value
         self.fixed = np.zeros_like(splits.is_free)
         forest = splits.forest
-        self.tables = (
-            forest.tree_offsets,
-            forest.left,
-            forest.feature,
-            forest.threshold,
-            forest.missing_left,
-            forest.category_offsets,
-            forest.category_bits,
-            splits.is_free,
-            least_below,
-            problem.value,
-        )
+        self.least_below = least_below
         size = largest_values(forest, problem.value).sum()
         self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(problem.offset))
         # The sum of leaf values must exceed this for the answer to stay; below the second
@@ -150,7 +139,8 @@ class BoxProblem:
     def minima(self, x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Least value that the box reaches in each tree, shape (n_trees,)."""
         out = np.empty(self.splits.forest.n_trees)
-        box_minima(*self.tables, x, low, high, out)
+        nodes, is_free = self.splits.forest.nodes, self.splits.is_free
+        box_minima(nodes, is_free, self.least_below, self.value, x, low, high, out)
         return out
 
     def certifies(self, i: int, x: FloatArray, low: FloatArray, high: FloatArray) -> bool:
@@ -219,15 +209,16 @@ class BoxProblem:
             return None
         point, total = x.copy(), np.empty(1)
         flips_below = float(self.flips_below[i])
-        arrays = (*self.tables[:7], self.tables[9])
-        descend(*arrays, x, low, high, columns, flips_below, MAX_SWEEPS, point, total)
+        nodes = self.splits.forest.nodes
+        descend(nodes, self.value, x, low, high, columns, flips_below, MAX_SWEEPS, point, total)
         # The running sums are rounded: look at the point itself.
         return point if self._at(point).sum() < flips_below else None
 
     def _at(self, x: FloatArray) -> FloatArray:
         """Values of the leaves that x itself reaches, with the categories that it has."""
         out = np.empty(self.splits.forest.n_trees)
-        box_minima(*self.tables[:7], self.fixed, *self.tables[8:], x, x, x, out)
+        nodes = self.splits.forest.nodes
+        box_minima(nodes, self.fixed, self.least_below, self.value, x, x, x, out)
         return out
 
     def _joint(
@@ -246,7 +237,10 @@ class BoxProblem:
         visits = np.zeros(1, dtype=np.int64)
         joint_minimum(
             order,
-            *self.tables,
+            self.splits.forest.nodes,
+            self.splits.is_free,
+            self.least_below,
+            self.value,
             x,
             low,
             high,
@@ -282,7 +276,10 @@ class BoxProblem:
         visits = np.zeros(1, dtype=np.int64)
         joint_minimum(
             np.ascontiguousarray(trees),
-            *self.tables,
+            self.splits.forest.nodes,
+            self.splits.is_free,
+            self.least_below,
+            self.value,
             x,
             low,
             high,
@@ -308,20 +305,9 @@ def categorical_columns(forest: Forest) -> BoolArray:
 def least_values(forest: Forest, value: FloatArray) -> FloatArray:
     """Least value of a leaf below each node, shape (n_nodes,)."""
     below, best, arg_value = (np.empty(forest.n_nodes) for _ in range(3))
-    leaf_minima(
-        forest.tree_offsets,
-        forest.parent,
-        forest.left,
-        np.zeros(forest.n_nodes),
-        value,
-        1.0,
-        0,
-        forest.n_trees,
-        below,
-        best,
-        np.empty(forest.n_nodes, dtype=np.int32),
-        arg_value,
-    )
+    minima, no_distance = Minima(1.0, below, best, arg_value), np.zeros(forest.n_nodes)
+    arg = np.empty(forest.n_nodes, dtype=np.int32)
+    leaf_minima(forest.nodes, no_distance, value, minima, 0, forest.n_trees, arg)
     return below
 
 

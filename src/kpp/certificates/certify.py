@@ -238,9 +238,7 @@ def _crossings(tables: Tables, value: FloatArray, leaves: IntArray, mu: float) -
     forest = tables.forest
     leaves = np.ascontiguousarray(leaves)
     arg = np.empty_like(leaves)
-    minimising_leaves(
-        leaves, forest.tree_offsets, forest.parent, forest.left, tables.C, value, float(mu), arg
-    )
+    minimising_leaves(leaves, forest.nodes, tables.C, value, float(mu), arg)
     crossings = []
     for tree in np.flatnonzero(arg != leaves):
         mine, theirs = _path(forest.parent, leaves[tree]), _path(forest.parent, arg[tree])

@@ -24,7 +24,7 @@ import numpy as np
 
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
-from kpp.certificates._loops import leaf_minima, sum_minima, tangent_steps
+from kpp.certificates._loops import Minima, leaf_minima, sum_minima, tangent_steps
 from kpp.certificates.tables import Problem, Tables, gamma, largest_values, lowest_values
 
 ROWS_PER_BLOCK = 512
@@ -59,41 +59,26 @@ class Leafwise:
     flip_mu: FloatArray
 
 
-class Minima:
-    """The least ``distance + mu * value`` seen from every leaf, at one mu."""
-
-    def __init__(self, tables: Tables, value: FloatArray, mu: float) -> None:
-        forest = tables.forest
-        self.mu = mu
-        self.below = np.empty(forest.n_nodes)
-        self.best = np.empty(forest.n_nodes)
-        self.arg = np.empty(forest.n_nodes, dtype=np.int32)
-        self.arg_value = np.empty(forest.n_nodes)
-        blocks = blocks_of(forest.n_trees, N_TREE_BLOCKS)
-        run_blocks(
-            lambda b: leaf_minima(
-                forest.tree_offsets,
-                forest.parent,
-                forest.left,
-                tables.C,
-                value,
-                mu,
-                *blocks[b],
-                self.below,
-                self.best,
-                self.arg,
-                self.arg_value,
-            ),
-            len(blocks),
-            tables.n_jobs,
-        )
+def minima_at(tables: Tables, value: FloatArray, mu: float) -> Minima:
+    """Return the least ``distance + mu * value`` seen from every leaf."""
+    forest = tables.forest
+    below, best, arg_value = (np.empty(forest.n_nodes) for _ in range(3))
+    minima = Minima(float(mu), below, best, arg_value)
+    arg = np.empty(forest.n_nodes, dtype=np.int32)
+    blocks = blocks_of(forest.n_trees, N_TREE_BLOCKS)
+    run_blocks(
+        lambda b: leaf_minima(forest.nodes, tables.C, value, minima, *blocks[b], arg),
+        len(blocks),
+        tables.n_jobs,
+    )
+    return minima
 
 
 def dual_bound(
     tables: Tables, problem: Problem, leaf_ids: IntArray, mu: float
 ) -> tuple[FloatArray, FloatArray]:
     """D(mu) and its slope for the rows of a problem, each of shape (n,); rounded, not lowered."""
-    minima = Minima(tables, problem.value, mu)
+    minima = minima_at(tables, problem.value, mu)
     return _sum(tables, leaf_ids, problem.rows, problem.offset, minima)
 
 
@@ -148,9 +133,9 @@ def solve(tables: Tables, problem: Problem, leaf_ids: IntArray) -> Leafwise:
         if len(active) == 0:
             if waiting == len(open_rows):
                 break
-            low, mu = Minima(tables, problem.value, float(start[waiting])), 2 * start[waiting]
+            low, mu = minima_at(tables, problem.value, start[waiting]), 2 * start[waiting]
         assert low is not None
-        high = Minima(tables, problem.value, float(mu))
+        high = minima_at(tables, problem.value, mu)
         joined = int(np.searchsorted(start, mu, side="right"))
         active = np.concatenate([active, open_rows[waiting:joined]])
         waiting = joined
@@ -186,17 +171,7 @@ def _sum(
     _each_run_of_rows(
         len(rows),
         tables.n_jobs,
-        lambda block: sum_minima(
-            leaf_ids,
-            rows,
-            minima.best,
-            minima.arg_value,
-            minima.mu,
-            offset,
-            *block,
-            bound,
-            slope,
-        ),
+        lambda block: sum_minima(leaf_ids, rows, minima, offset, *block, bound, slope),
     )
     return bound, slope
 
@@ -221,7 +196,7 @@ def _halved(
     if halvings == 0 or len(members) < per_scan:
         yield members, low, high
         return
-    middle = Minima(tables, problem.value, float(np.sqrt(low.mu) * np.sqrt(high.mu)))
+    middle = minima_at(tables, problem.value, np.sqrt(low.mu) * np.sqrt(high.mu))
     _, slope = _sum(tables, leaf_ids, problem.rows[members], problem.offset[members], middle)
     before, after = members[slope <= 0], members[slope > 0]
     yield from _halved(tables, problem, leaf_ids, before, low, middle, halvings - 1)
@@ -238,7 +213,6 @@ def _climb(
     constant_error: float,
     error_per_mu: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    forest = tables.forest
     rows = np.ascontiguousarray(problem.rows[members])
     offset = np.ascontiguousarray(problem.offset[members])
     safe, best_mu, flip_mu = (np.empty(len(rows)) for _ in range(3))
@@ -248,20 +222,12 @@ def _climb(
         lambda block: tangent_steps(
             leaf_ids,
             rows,
-            forest.tree_offsets,
-            forest.parent,
-            forest.left,
+            tables.forest.nodes,
             tables.C,
             problem.value,
             offset,
-            low.mu,
-            high.mu,
-            low.below,
-            low.best,
-            low.arg_value,
-            high.below,
-            high.best,
-            high.arg_value,
+            low,
+            high,
             constant_error,
             error_per_mu,
             MAX_STEPS,

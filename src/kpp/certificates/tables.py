@@ -13,7 +13,6 @@ from kpp._typing import FloatArray, IntArray, OffsetArray
 from kpp.forest.arrays import Forest
 from kpp.forest.join import join_forests
 from kpp.forest.route import route
-from kpp.geometry._loops import path_sums
 from kpp.models.data import check_new_rows
 from kpp.models.reading import coefficients_of, node_values_of, path_blocks
 
@@ -67,15 +66,15 @@ class Tables:
         scale = np.concatenate([block.scale for block in blocks])
         squared[forest.roots] = 0.0
         coef, intercept = coefficients_of(model)
-        depth = int(_along_paths(forest, np.ones(forest.n_nodes)).max())
-        size = [largest_values(forest, _along_paths(forest, np.abs(scale * w))).sum() for w in coef]
+        depth = int(forest.path_sums(np.ones(forest.n_nodes)).max())
+        size = [largest_values(forest, forest.path_sums(np.abs(scale * w))).sum() for w in coef]
         return cls(
             model=model,
             forest=forest,
             values=node_values_of(model),
             intercept=intercept,
             coef=coef,
-            C=_along_paths(forest, squared),
+            C=forest.path_sums(squared),
             depth=depth,
             weight_error=2 * gamma(depth + 2) * np.array(size),
         )
@@ -297,14 +296,6 @@ def check_epsilon(tables: Tables, epsilon: Any) -> FloatArray | None:
     if not (tolerance > 0).all() or not np.isfinite(tolerance).all():
         raise ValueError(f"epsilon must be positive and finite; got {epsilon!r}.")
     return tolerance
-
-
-def _along_paths(forest: Forest, values: FloatArray) -> FloatArray:
-    out = np.empty(forest.n_nodes)
-    path_sums(
-        forest.tree_offsets, forest.parent, np.ascontiguousarray(values), 0, forest.n_trees, out
-    )
-    return out
 
 
 def largest_values(forest: Forest, values: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kpp._compile import compiled
+from kpp.forest.nodes import category_goes_left, is_categorical
 
 # Rows that walk down a tree together. Their steps are independent of each other, so the
 # processor overlaps the memory look-ups that a single walk would have to wait for.
@@ -73,15 +74,12 @@ def check_levels(tree_offsets: Any, parent: Any, left: Any, in_order: Any) -> No
 
 
 @compiled(
-    "in f4[,]; in i8[]; in i4[]; in i4[]; in f8[]; i8; i8; i8; i8; out i4[,]",
-    "in f8[,]; in i8[]; in i4[]; in i4[]; in f8[]; i8; i8; i8; i8; out i4[,]",
+    "in f4[,]; Nodes; i8; i8; i8; i8; out i4[,]",
+    "in f8[,]; Nodes; i8; i8; i8; i8; out i4[,]",
 )
 def route_numerical(
     X: Any,
-    tree_offsets: Any,
-    left: Any,
-    feature: Any,
-    threshold: Any,
+    nodes: Any,
     first_row: Any,
     last_row: Any,
     first_tree: Any,
@@ -94,6 +92,8 @@ def route_numerical(
     path costs no more than its length; the next node is computed without a branch, because
     the outcome of a good split cannot be predicted.
     """
+    tree_offsets, left = nodes.tree_offsets, nodes.left
+    feature, threshold = nodes.feature, nodes.threshold
     n_features = np.uint64(X.shape[1])
     values = X.reshape(-1)
     node = np.empty(ROWS_TOGETHER, np.uint32)
@@ -120,20 +120,12 @@ def route_numerical(
 
 
 @compiled(
-    "in f4[,]; in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; i8; i8; i8; i8; "
-    "out i4[,]",
-    "in f8[,]; in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; i8; i8; i8; i8; "
-    "out i4[,]",
+    "in f4[,]; Nodes; i8; i8; i8; i8; out i4[,]",
+    "in f8[,]; Nodes; i8; i8; i8; i8; out i4[,]",
 )
 def route_any(
     X: Any,
-    tree_offsets: Any,
-    left: Any,
-    feature: Any,
-    threshold: Any,
-    missing_left: Any,
-    category_offsets: Any,
-    category_bits: Any,
+    nodes: Any,
     first_row: Any,
     last_row: Any,
     first_tree: Any,
@@ -145,6 +137,9 @@ def route_any(
     `category_offsets` has one entry per node and one more, or is empty where the forest has no
     categorical split: node v sends category c left iff bit c of its words is set.
     """
+    tree_offsets, left = nodes.tree_offsets, nodes.left
+    feature, threshold, missing_left = nodes.feature, nodes.threshold, nodes.missing_left
+    category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
     n_features = np.uint64(X.shape[1])
     values = X.reshape(-1)
     has_categories = category_offsets.size > 0
@@ -169,46 +164,11 @@ def route_any(
                     right = np.int32(not (x <= threshold[v])) - (
                         np.int32(np.isnan(x)) & np.int32(missing_left[v])
                     )
-                    if has_categories and not np.isnan(x):
-                        first_word = category_offsets[v]
-                        n_words = category_offsets[np.uint64(v) + np.uint64(1)] - first_word
-                        if n_words > 0:
-                            right = np.int32(1)
-                            if 0 <= x < 32.0 * n_words:
-                                category = np.int64(x)
-                                word = category_bits[first_word + (category >> 5)]
-                                right -= np.int32((word >> np.uint32(category & 31)) & 1)
+                    if has_categories and not np.isnan(x) and is_categorical(category_offsets, v):
+                        right = np.int32(
+                            not category_goes_left(category_offsets, category_bits, v, x)
+                        )
                     node[n_left] = np.uint32(child + right)
                     row[n_left] = i
                     n_left += np.uint64(child >= 0)
                 n_walking = np.int64(n_left)
-
-
-@compiled("in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; i8; i8; out f8[]")
-def node_sums(
-    leaf_ids: Any,
-    tree_offsets: Any,
-    parent: Any,
-    scale: Any,
-    row_values: Any,
-    first_tree: Any,
-    last_tree: Any,
-    out: Any,
-) -> None:
-    """``out[v] = scale[v] * sum of row_values[i] over the rows i in the region S_v``.
-
-    Rows are added into their leaves; then one backward scan adds siblings into their parent.
-    Siblings stand side by side, so the scan goes by pairs and needs no test for leaves.
-    """
-    n_rows = leaf_ids.shape[1]
-    for tree in range(first_tree, last_tree):
-        root = tree_offsets[tree]
-        end = tree_offsets[tree + 1]
-        out[root:end] = 0.0
-        for i in range(n_rows):
-            out[np.uint64(leaf_ids[tree, i])] += row_values[i]
-        for v in range(end - 2, root, -2):
-            out[np.uint64(parent[v])] = out[v] + out[v + 1]
-            out[v] *= scale[v]
-            out[v + 1] *= scale[v + 1]
-        out[root] *= scale[root]

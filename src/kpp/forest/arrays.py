@@ -23,7 +23,9 @@ from kpp.forest.layout import (
     own_read_only,
     pack_categories,
 )
+from kpp.forest.nodes import Nodes
 from kpp.forest.statistics import NodeStatistics
+from kpp.forest.sums import add_to_parents, as_vector, path_sums
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,6 +270,40 @@ class Forest(Shown):
             )
         return self.bare.scores(route(self, X, n_jobs=n_jobs), self.statistics)
 
+    def path_sums(self, values: Any) -> FloatArray:
+        """Sum values of nodes from the root down to each node.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_nodes,)
+            One number per node.
+
+        Returns
+        -------
+        sums : array of shape (n_nodes,)
+        """
+        out = np.empty(self.n_nodes)
+        values = as_vector(values, self.n_nodes)
+        path_sums(self.tree_offsets, self.parent, values, 0, self.n_trees, out)
+        return out
+
+    def leaf_sums(self, values: Any) -> FloatArray:
+        """Sum values of leaves over the leaves below each node.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_nodes,)
+            One number per node, read at the leaves.
+
+        Returns
+        -------
+        sums : array of shape (n_nodes,)
+            At a leaf its own value.
+        """
+        out = np.where(self.is_leaf, as_vector(values, self.n_nodes), 0.0)
+        add_to_parents(self.tree_offsets, self.parent, out)
+        return out
+
     def nodes_of(self, trees: Any) -> OffsetArray | slice:
         """Node ids of some trees, one tree after the other; a slice for a slice of neighbours."""
         starts, stops = self.tree_offsets[:-1], self.tree_offsets[1:]
@@ -383,6 +419,10 @@ class Forest(Shown):
             for name in ("n_features", "dtype", "feature_names", "allows_infinity", "source")
         }
 
+        if release:
+            for forest in forests:
+                vars(forest).pop("nodes", None)  # it holds the arrays, too
+
         def take(name: str) -> list[Any]:
             arrays = [getattr(forest, name) for forest in forests]
             if release:
@@ -435,6 +475,11 @@ class Forest(Shown):
         is_leaf = self.left < 0
         is_leaf.flags.writeable = False
         return is_leaf
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """The node arrays as the one argument that compiled loops take."""
+        return Nodes(*(getattr(self, name) for name in Nodes._fields))
 
     @property
     def roots(self) -> OffsetArray:

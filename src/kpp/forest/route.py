@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
 
 # Rows are routed in runs that, with their columns, stay in the second-level cache while all
-# trees pass over them; trees in a few runs, so that few rows still occupy every thread.
+# trees pass over them; trees in a few runs, so that few rows still occupy every thread, but in
+# none so short that a call costs more than its walks.
 BYTES_PER_ROW_BLOCK = 1 << 19
 N_TREE_BLOCKS = 4
+WALKS_PER_BLOCK = 4096
 
 
 def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
@@ -44,20 +46,15 @@ def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
     leaf_ids = np.empty((forest.n_trees, n_rows), dtype=np.int32)
     rows_per_block = max(256, BYTES_PER_ROW_BLOCK // max(1, rows[:1].nbytes))
     row_blocks = blocks_of(n_rows, -(-n_rows // rows_per_block))
-    tree_blocks = blocks_of(forest.n_trees, N_TREE_BLOCKS)
+    n_tree_blocks = min(N_TREE_BLOCKS, leaf_ids.size // WALKS_PER_BLOCK)
+    tree_blocks = blocks_of(forest.n_trees, n_tree_blocks)
     tasks = [(*r, *t) for r in row_blocks for t in tree_blocks]
-    tables: tuple[AnyArray, ...] = (
-        forest.tree_offsets,
-        forest.left,
-        forest.feature,
-        forest.threshold,
-    )
     walk: Callable[..., None] = route_numerical
     # The minimum is NaN as soon as one entry is, and needs no array of its own.
     if len(forest.category_offsets) or (forest.allows_nan and rows.size and np.isnan(rows.min())):
         walk = route_any
-        tables += (forest.missing_left, forest.category_offsets, forest.category_bits)
-    run_blocks(lambda b: walk(rows, *tables, *tasks[b], leaf_ids), len(tasks), n_jobs)
+    nodes = forest.nodes
+    run_blocks(lambda b: walk(rows, nodes, *tasks[b], leaf_ids), len(tasks), n_jobs)
     leaf_ids.flags.writeable = False
     return leaf_ids
 

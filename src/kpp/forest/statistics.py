@@ -14,8 +14,8 @@ from kpp._checks import check_sample_weight
 from kpp._parallel import blocks_of, run_blocks
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
-from kpp.forest._loops import node_sums
 from kpp.forest.route import route
+from kpp.forest.sums import node_sums
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest

@@ -2,7 +2,9 @@
 
 The nodes of a tree stand level by level, siblings side by side, so a sum along paths is one
 forward scan over pairs of siblings, and no loop has to ask whether a node is a leaf. Indices are
-cast to unsigned where it counts: numba then leaves out its test for negative ones.
+cast to unsigned where it counts: numba then leaves out its test for negative ones. Of the node
+arrays only `tree_offsets` and `parent` are needed, and they are plain arguments: the products are
+called thousands of times in a fit. What else a loop takes is different in each.
 """
 
 from __future__ import annotations
@@ -12,28 +14,7 @@ from typing import Any
 import numpy as np
 
 from kpp._compile import compiled
-
-
-@compiled("in i8[]; in i4[]; in f8[]; i8; i8; out f8[]")
-def path_sums(
-    tree_offsets: Any, parent: Any, values: Any, first_tree: Any, last_tree: Any, out: Any
-) -> None:
-    """``out[v] = sum of values[u] over the nodes u from the root to v``."""
-    for tree in range(first_tree, last_tree):
-        root = tree_offsets[tree]
-        out[root] = values[root]
-        for v in range(root + 1, tree_offsets[tree + 1]):
-            out[v] = out[parent[v]] + values[v]
-
-
-@compiled("in i4[,]; in f8[]; i8; i8; out f8[]")
-def gather_leaves(
-    leaf_ids: Any, leaf_values: Any, first_tree: Any, last_tree: Any, out: Any
-) -> None:
-    """``out[i] += sum over trees t of leaf_values[leaf of row i in t]``."""
-    for tree in range(first_tree, last_tree):
-        for i in range(leaf_ids.shape[1]):
-            out[i] += leaf_values[np.uint64(leaf_ids[tree, i])]
+from kpp.forest.nodes import largest_tree
 
 
 @compiled("in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; i8; i8; out f8[]")
@@ -48,10 +29,8 @@ def map_matvec(
     out: Any,
 ) -> None:
     """``out += Phi w``: path sums of ``scale * w`` tree by tree, gathered at the leaves."""
-    largest = 0
-    for tree in range(first_tree, last_tree):
-        largest = max(largest, tree_offsets[tree + 1] - tree_offsets[tree])
-    total = np.empty(largest)  # one tree's path sums: small enough for the cache
+    # One tree's path sums: small enough for the cache.
+    total = np.empty(largest_tree(tree_offsets, first_tree, last_tree))
     for tree in range(first_tree, last_tree):
         root = tree_offsets[tree]
         total[0] = scale[root] * w[root]
@@ -81,10 +60,7 @@ def gram_matmat(
     One tree at a time: rows into leaves, backward scan, forward scan, leaves to rows. The only
     table is one tree's, and it is reused for the sums over subtrees and along paths.
     """
-    largest = 0
-    for tree in range(first_tree, last_tree):
-        largest = max(largest, tree_offsets[tree + 1] - tree_offsets[tree])
-    total = np.empty(largest)
+    total = np.empty(largest_tree(tree_offsets, first_tree, last_tree))
     for tree in range(first_tree, last_tree):
         factor = tree_factor[tree]
         if factor == 0.0:
@@ -128,9 +104,7 @@ def compact_trees(
     the sets of tree t from ``tree_offsets[t]`` on (numbered within the tree, the root first), and
     ``diagonal[i]`` collects the squared coordinates of nodes that hold row i alone.
     """
-    largest = 0
-    for tree in range(first_tree, last_tree):
-        largest = max(largest, tree_offsets[tree + 1] - tree_offsets[tree])
+    largest = largest_tree(tree_offsets, first_tree, last_tree)
     count = np.empty(largest, np.int32)
     set_of = np.empty(largest, np.int32)
     alone = np.empty(largest)
@@ -180,10 +154,7 @@ def compact_matmat(
     out: Any,
 ) -> None:
     """``out[c] += Phi Phi' r[c]`` from the sets of `compact_trees`, but for the diagonal."""
-    largest = 0
-    for tree in range(first_tree, last_tree):
-        largest = max(largest, n_sets[tree])
-    total = np.empty(largest)
+    total = np.empty(n_sets[first_tree:last_tree].max())
     for tree in range(first_tree, last_tree):
         root = tree_offsets[tree]
         size = n_sets[tree]
@@ -223,9 +194,7 @@ def fill_pairs(
     distance. Only nonnegative numbers are added, so nothing cancels.
     """
     n_trees = tree_offsets.size - 1
-    largest = 0
-    for tree in range(n_trees):
-        largest = max(largest, tree_offsets[tree + 1] - tree_offsets[tree])
+    largest = largest_tree(tree_offsets, 0, n_trees)
     value = np.empty(largest)
     path = np.empty(largest, np.int64)
     on_path = np.empty(largest)

@@ -29,17 +29,10 @@ from kpp._checks import check_choice, check_sample_weight
 from kpp._parallel import blocks_of, run_blocks, sum_blocks
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
-from kpp.forest._loops import node_sums
 from kpp.forest.arrays import Forest
 from kpp.forest.route import route
-from kpp.geometry._loops import (
-    fill_csr,
-    fill_pairs,
-    gather_leaves,
-    gram_matmat,
-    map_matvec,
-    path_sums,
-)
+from kpp.forest.sums import as_vector, gather_leaves, node_sums, path_sums
+from kpp.geometry._loops import fill_csr, fill_pairs, gram_matmat, map_matvec
 from kpp.geometry.weights import PathWeights
 
 if TYPE_CHECKING:
@@ -281,20 +274,8 @@ class PathMap(MapBlock):
 
     def rows_below(self) -> OffsetArray:
         """Count the rows in each node, int array of shape (n_nodes,)."""
-        count = np.empty(self.forest.n_nodes)
-        ones, each = np.ones(self.forest.n_nodes), np.ones(self.shape[0])
-        self._each_run_of_trees(
-            lambda block: node_sums(
-                self.leaf_ids,
-                self.forest.tree_offsets,
-                self.forest.parent,
-                ones,
-                each,
-                *block,
-                count,
-            )
-        )
-        return count.astype(np.int64)
+        count = np.bincount(self.leaf_ids.ravel(), minlength=self.forest.n_nodes)
+        return self.forest.leaf_sums(count).astype(np.int64)
 
     # Products.
 
@@ -346,7 +327,7 @@ class PathMap(MapBlock):
         forest = self.forest
         other = self._other(at)
         factor = np.ones(forest.n_trees) if tree_factor is None else tree_factor
-        factor = _vector(factor, forest.n_trees)
+        factor = as_vector(factor, forest.n_trees)
         product = self.sum_over_trees(
             lambda block, out: gram_matmat(
                 self.leaf_ids,
@@ -371,7 +352,7 @@ class PathMap(MapBlock):
 
     def path_sums(self, values: Any) -> FloatArray:
         """Sum node values from the root down to each node, shape (n_nodes,)."""
-        values = _vector(values, self.forest.n_nodes)
+        values = as_vector(values, self.forest.n_nodes)
         out = np.empty(self.forest.n_nodes)
         self._each_run_of_trees(
             lambda block: path_sums(
@@ -444,7 +425,7 @@ class PathMap(MapBlock):
             at_node = self.path_sums(self.squared_scale)
             at_tree = np.zeros(self.forest.n_trees)
         else:
-            center = _vector(center, self.forest.n_nodes)
+            center = as_vector(center, self.forest.n_nodes)
             # |phi - c|^2 = sum over the path of (s^2 - 2 s c), plus |c|^2 of the tree.
             at_node = self.path_sums(self.squared_scale - 2 * self.scale * center)
             at_tree = np.add.reduceat(np.square(center), roots)
@@ -598,14 +579,6 @@ def _check_leaf_ids(forest: Forest, leaf_ids: Any) -> IntArray:
     if not inside or not forest.is_leaf[leaf_ids].all():
         raise ValueError("leaf_ids must hold leaves of each tree. Use map.on(X), which finds them.")
     return leaf_ids
-
-
-def _vector(values: Any, length: int) -> FloatArray:
-    """Contiguous float64, of the length that the compiled loops rely on."""
-    vector = np.ascontiguousarray(values, dtype=np.float64)
-    if vector.shape != (length,):
-        raise ValueError(f"Expected a vector of shape ({length},); got {vector.shape}.")
-    return vector
 
 
 def _squared_scale(forest: Forest, weights: PathWeights, normalize: str) -> FloatArray:

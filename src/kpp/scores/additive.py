@@ -15,7 +15,7 @@ from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
 from kpp.forest.arrays import Forest
 from kpp.forest.join import check_one_reading, join_forests
 from kpp.forest.route import route
-from kpp.geometry._loops import gather_leaves
+from kpp.forest.sums import gather_leaves
 from kpp.geometry.composed import forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 

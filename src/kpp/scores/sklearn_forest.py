@@ -12,8 +12,6 @@ from sklearn.tree._tree import NODE_DTYPE, Tree
 from kpp._typing import FloatArray, OffsetArray
 from kpp.forest.arrays import Forest
 from kpp.forest.layout import CATEGORICAL
-from kpp.geometry._loops import path_sums
-from kpp.scores._loops import add_to_parents
 
 NODE_FIELDS = {
     "left_child",
@@ -50,8 +48,7 @@ def write_forest(
     regressor : RandomForestRegressor
     """
     _check_representable(forest)
-    weight = np.where(forest.is_leaf, np.maximum(node_rows, EMPTY_LEAF), 0.0)
-    add_to_parents(forest.tree_offsets, forest.parent, weight)
+    weight = forest.leaf_sums(np.maximum(node_rows, EMPTY_LEAF))
     value = forest.n_trees * node_value
     nodes = np.zeros(forest.n_nodes, dtype=NODE_DTYPE)
     nodes["feature"] = np.where(forest.is_leaf, -2, forest.feature)
@@ -65,7 +62,7 @@ def write_forest(
     nodes["right_child"] = np.where(forest.is_leaf, -1, forest.right - start)
     # The mean over the trees of K P_t(v) + b is the sum of P_t(v), plus b.
     value = value + intercept
-    depth = _depths(forest)
+    depth = forest.path_sums(np.ones(forest.n_nodes)) - 1
     n_features = forest.n_features
     members = []
     for first, last in zip(forest.tree_offsets[:-1], forest.tree_offsets[1:], strict=True):
@@ -124,19 +121,8 @@ def _variance(forest: Forest, value: FloatArray, weight: FloatArray) -> FloatArr
     # Around the root's mean, so that the squares lose nothing to a common offset.
     shift = np.zeros(forest.n_nodes)
     for power in (1, 2):
-        total = np.where(forest.is_leaf, weight * (value - shift) ** power, 0.0)
-        add_to_parents(forest.tree_offsets, forest.parent, total)
-        sums.append(total / weight)
+        sums.append(forest.leaf_sums(weight * (value - shift) ** power) / weight)
         shift = np.repeat(sums[0][forest.roots], np.diff(forest.tree_offsets))
     mean, square = sums[0] - shift, sums[1]
     variance: FloatArray = np.where(forest.is_leaf, 0.0, np.maximum(square - mean**2, 0.0))
     return variance
-
-
-def _depths(forest: Forest) -> FloatArray:
-    """Number of splits above each node."""
-    n_nodes = np.empty(forest.n_nodes)
-    path_sums(
-        forest.tree_offsets, forest.parent, np.ones(forest.n_nodes), 0, forest.n_trees, n_nodes
-    )
-    return n_nodes - 1

@@ -1,0 +1,68 @@
+"""The arrays that compiled loops walk along, as one argument, and what loops ask of a node."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kpp._compile import loop_helper, loop_tuple
+from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
+
+
+@loop_tuple("in i8[]; in i4[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]")
+class Nodes(NamedTuple):
+    """The node arrays of a `Forest` by their names there; `Forest.nodes` makes it.
+
+    A loop that needs only `tree_offsets` and `parent` takes these two: taking eight arrays out
+    of a tuple costs a microsecond a call, which short products with a map would feel.
+    """
+
+    tree_offsets: OffsetArray
+    parent: IntArray
+    left: IntArray
+    feature: IntArray
+    threshold: FloatArray
+    missing_left: BoolArray
+    category_offsets: OffsetArray
+    category_bits: AnyArray
+
+
+@loop_helper
+def largest_tree(tree_offsets: Any, first_tree: Any, last_tree: Any) -> Any:
+    """Nodes of the largest of some trees: the size of a table that serves each of them."""
+    largest = 0
+    for tree in range(first_tree, last_tree):
+        largest = max(largest, tree_offsets[tree + 1] - tree_offsets[tree])
+    return largest
+
+
+@loop_helper
+def is_categorical(category_offsets: Any, v: Any) -> Any:
+    """Whether node v splits categories: whether it has words of bits."""
+    # Unsigned, so that numba leaves out its test for negative indices.
+    u = np.uint64(v)
+    return category_offsets.size > 0 and category_offsets[u + np.uint64(1)] > category_offsets[u]
+
+
+@loop_helper
+def category_goes_left(category_offsets: Any, category_bits: Any, v: Any, x: Any) -> Any:
+    """Whether bit x of the words of node v is set; no code beyond them is."""
+    u = np.uint64(v)
+    first_word = category_offsets[u]
+    n_words = category_offsets[u + np.uint64(1)] - first_word
+    if 0 <= x < 32.0 * n_words:
+        category = np.int64(x)
+        word = category_bits[first_word + (category >> 5)]
+        return ((word >> np.uint32(category & 31)) & np.uint32(1)) == 1
+    return False
+
+
+@loop_helper
+def goes_left(nodes: Any, v: Any, x: Any) -> Any:
+    """Whether the value x of its column goes left at the split v."""
+    if np.isnan(x):
+        return nodes.missing_left[v]
+    if is_categorical(nodes.category_offsets, v):
+        return category_goes_left(nodes.category_offsets, nodes.category_bits, v, x)
+    return x <= nodes.threshold[v]
