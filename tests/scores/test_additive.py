@@ -108,7 +108,7 @@ def test_leaf_ids_of_several_blocks(diabetes, blocks):
     X, _ = diabetes
     rows = blocks.at(X[:9])
     one = blocks.additive_.in_one_forest()
-    assert (one.forest.apply(X[:9]).T == rows.joined_leaf_ids).all()
+    assert (rows.joined_leaf_ids == one.forest.apply(X[:9]).T).all()
     assert (rows.all_leaf_ids == blocks.apply(X[:9]).T).all()
     # A forest that is not the model's is routed.
     assert (rows.leaf_ids_of(one.forest) == rows.joined_leaf_ids).all()
