@@ -39,7 +39,6 @@ _pipelines.py uses models.linear.KPPLinearModel: wrong way
 _pipelines.py uses models.reading.names_of: wrong way
 bounds/_given.py uses ._unit: private
 certificates/tables.py uses geometry._loops.path_sums: private
-cli/explain.py uses explanations._model.place_of: private
 cli/fit.py uses bounds._sample.rows_assumption: private
 diagnostics/audit.py uses bounds._sample.check_model: private
 diagnostics/diagnose.py uses bounds._given.sample_rows: private
