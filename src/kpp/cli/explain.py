@@ -13,7 +13,7 @@ from kpp import explain, explain_rules
 from kpp._optional import optional
 from kpp.cli.console import Terminal, clean
 from kpp.cli.files import read_rows, show_table
-from kpp.explanations._model import place_of
+from kpp.explanations.outputs import place_of
 from kpp.models.pipelines import prepared_names, source_columns, sum_by_source
 from kpp.tables.columns import free_name, take_row
 from kpp.tables.errors import UserError

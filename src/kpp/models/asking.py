@@ -79,9 +79,10 @@ class Question:
         if self.preparation is None:
             return self.names
         raw = raw_columns(self.preparation, self.model)
-        return tuple(
-            source_columns(self.preparation, self.names if raw is None else raw, self.names)
-        )
+        if raw is None:  # scikit-learn's own names of columns without names
+            n_columns = getattr(self.preparation, "n_features_in_", 0)
+            raw = [f"x{j}" for j in range(n_columns)]
+        return tuple(source_columns(self.preparation, raw, self.names))
 
     @property
     def fit_weight(self) -> FloatArray:

@@ -14,7 +14,7 @@ from kpp._checks import check_sample_weight
 from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray, OffsetArray
 from kpp.explanations.attribution import column_of
-from kpp.explanations.levels import explain
+from kpp.explanations.explain import explain
 from kpp.models.data import check_target
 from kpp.models.pipelines import (
     prepared,
