@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import is_classifier
 
-from kpp.bounds._sample import rows_assumption
+from kpp.bounds.assumptions import rows_assumption
 from kpp.cli.console import Terminal
 from kpp.cli.files import save_model
 from kpp.models.pipelines import has_learned, split_pipeline
