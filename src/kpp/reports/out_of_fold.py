@@ -32,9 +32,8 @@ def out_of_fold_note(model: KPPLinearModel) -> str:
     """
     regime, selection = regime_of(model), model.alpha_selection_
     n_trees = model.additive_.n_trees
-    assert model.folds_ is not None  # a fit that chose alpha has folds
-    n_folds = len(model.folds_)
-    sizes = [len(rows) for rows, _ in model.folds_]
+    sizes = [len(rows) for rows, _ in model.folds_ or ()]
+    n_folds = len(sizes)
     rows = span(min(sizes), max(sizes)) + " rows"
     part = f"{span(n_trees // n_folds, -(-n_trees // n_folds))} of the {n_trees} trees"
     start = f"Out of fold: each of the {len(model.fit_rows_):,} rows of the fit, predicted by"

@@ -22,7 +22,7 @@ def make(subject: Subject) -> dict[str, Any]:
     n_fit = len(model.fit_rows_)
     paths = f"the paths of {count(n_trees, 'tree')} ({count(n_nodes, 'node')})"
     if regime.averages_folds:
-        sizes = [len(rows) for rows, _ in model.folds_]
+        sizes = [len(rows) for rows, _ in model.folds_ or ()]
         made = (
             f"A {kind}: the average of {len(sizes)} predictors, one for each fold. Each is a "
             f"{layer} on the paths of its own part of {count(n_trees, 'tree')} "
