@@ -350,7 +350,7 @@ def test_bad_input():
             collapsed.to_sklearn(score)
     with pytest.raises(ValueError, match="X has 9 features"):
         collapsed.scores(X[:, 1:])
-    assert repr(collapsed).startswith("CollapsedForest(n_trees=8")
+    assert repr(collapsed).startswith("AdditiveForest(n_trees=8")
 
 
 def test_a_fixed_forest_that_saw_other_rows():

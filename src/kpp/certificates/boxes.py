@@ -11,7 +11,8 @@ import numpy as np
 from kpp._typing import BoolArray, FloatArray
 from kpp.certificates._box_loops import box_minima, descend, joint_minimum
 from kpp.certificates._loops import Minima, leaf_minima
-from kpp.certificates.tables import Problem, gamma, largest_values
+from kpp.certificates.flips import Flip
+from kpp.certificates.node_tables import gamma, largest_values
 from kpp.forest.arrays import Forest
 from kpp.forest.layout import CATEGORICAL, NUMERICAL
 
@@ -107,7 +108,7 @@ class Outcome:
     point: FloatArray | None = None
 
 
-class BoxProblem:
+class BoxFlip:
     r"""One way for the answer to change, tested on boxes.
 
     A box is certified when the margin :math:`o + \sum_t v_t(\ell_t)` stays positive over the
@@ -117,24 +118,24 @@ class BoxProblem:
     ----------
     splits : Splits
         The forest.
-    problem : Problem
+    flip : Flip
         Values and offsets.
     least_below : array of shape (n_nodes,)
         From `least_values`.
     """
 
-    def __init__(self, splits: Splits, problem: Problem, least_below: FloatArray) -> None:
+    def __init__(self, splits: Splits, flip: Flip, least_below: FloatArray) -> None:
         self.splits = splits
-        self.value = problem.value
+        self.value = flip.value
         self.fixed = np.zeros_like(splits.is_free)
         forest = splits.forest
         self.least_below = least_below
-        size = largest_values(forest, problem.value).sum()
-        self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(problem.offset))
+        size = largest_values(forest, flip.value).sum()
+        self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(flip.offset))
         # The sum of leaf values must exceed this for the answer to stay; below the second
         # number it changes for certain.
-        self.need = self.slack - problem.offset
-        self.flips_below = -problem.offset - 2 * problem.tau - self.slack
+        self.need = self.slack - flip.offset
+        self.flips_below = -flip.offset - 2 * flip.tau - self.slack
 
     def minima(self, x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Least value that the box reaches in each tree, shape (n_trees,)."""
