@@ -115,9 +115,9 @@ def raw(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]
     epsilon = subject.tolerance
     rows = subject.rows(index)
     searched = min(SEARCHED_ROWS, len(index))
-    quick = certify_raw(subject.model, rows.X, scale="std", epsilon=epsilon, effort=0)
+    quick = certify_raw(subject.model, rows, scale="std", epsilon=epsilon, effort=0)
     radius, upper = quick.radius.copy(), quick.upper_radius.copy()
-    first = rows.take(slice(searched)).X
+    first = rows.take(slice(searched))
     slow = certify_raw(
         subject.model, first, scale="std", epsilon=epsilon, effort=EFFORT, progress=tell
     )

@@ -29,7 +29,7 @@ def make(subject: Subject, progress: Tell) -> dict[str, Any]:
     radius, lipschitz, margin = (np.full(subject.n_rows, np.nan) for _ in range(3))
     never = np.zeros(subject.n_rows, dtype=bool)
     nearest = np.full(subject.n_rows, -2)
-    found = certify(subject.model, subject.rows(candidates).X, epsilon=epsilon)
+    found = certify(subject.model, subject.rows(candidates), epsilon=epsilon)
     radius[candidates], lipschitz[candidates] = found.radius, found.lipschitz
     margin[candidates], never[candidates] = found.margin, found.never_flips
     nearest[candidates] = found.nearest
