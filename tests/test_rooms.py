@@ -35,7 +35,6 @@ MAY_USE = {
 # Known exceptions, to be emptied: a line whose exception is gone must be deleted.
 KNOWN = """
 bounds/_given.py uses ._unit: private
-cli/explain.py uses explanations._model.place_of: private
 cli/fit.py uses bounds._sample.rows_assumption: private
 diagnostics/audit.py uses bounds._sample.check_model: private
 diagnostics/diagnose.py uses bounds._given.sample_rows: private

@@ -185,8 +185,8 @@ def ask(model: Any) -> Question:
 
     Parameters
     ----------
-    model : KPPRegressor, KPPClassifier or Pipeline
-        Fitted.
+    model : KPPRegressor, KPPClassifier, Pipeline or Question
+        Fitted. A question is returned as it is.
 
     Returns
     -------
@@ -206,6 +206,8 @@ def ask(model: Any) -> Question:
     >>> question.regime.number, len(question.rows(X)), len(question.row(X.iloc[0]))
     ('PB-04', 442, 1)
     """
+    if isinstance(model, Question):
+        return model
     preparation, found = split_pipeline(model)
     if not isinstance(found, KPPLinearModel):
         raise TypeError(

@@ -12,11 +12,11 @@ import numpy as np
 from kpp._checks import check_sample_weight
 from kpp._typing import AnyArray, FloatArray, OffsetArray
 from kpp.explanations.attribution import column_of
-from kpp.explanations.levels import explain
+from kpp.explanations.explain import explain
 from kpp.models.asking import Question, ask
 from kpp.models.data import check_target
 from kpp.models.linear import KPPLinearModel
-from kpp.models.pipelines import Preparation, sum_by_source
+from kpp.models.pipelines import Preparation
 from kpp.reports.escaping import distinct, shown
 from kpp.scores import RoutedRows
 
@@ -290,12 +290,10 @@ class Subject:
         values : array of shape (n_index, n_variables, n_scores)
         baseline : array of shape (n_scores,)
         """
-        attribution = explain(self.model, self.rows(index).X, centered=True)
+        attribution = explain(self.question, self.rows(index), centered=True)
         values = attribution.values
         values = values[..., None] if values.ndim == 2 else values
-        if self.preparation is not None:
-            values = sum_by_source(values, self.question.sources)[1]
-        return np.asarray(values), np.atleast_1d(attribution.baseline)
+        return values, np.atleast_1d(attribution.baseline)
 
     @cached_property
     def overview(self) -> tuple[OffsetArray, FloatArray]:

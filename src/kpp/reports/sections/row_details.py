@@ -87,7 +87,7 @@ def rules(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, An
     for place, i in enumerate(index.tolist()):
         k = _outputs(subject, i)[0]
         output = _class_of(subject, k)
-        row = subject.rows(np.array([i])).X
+        row = subject.rows(np.array([i]))
         explanation = explain_rules(subject.model, row, top=MOST_RULES, output=output)
         found.append(
             {
@@ -203,7 +203,7 @@ def carriers(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str,
     for place, i in enumerate(index.tolist()):
         k = _outputs(subject, i)[0]
         output = _class_of(subject, k)
-        row = subject.rows(np.array([i])).X
+        row = subject.rows(np.array([i]))
         explanation = explain_training_rows(subject.model, row, top=MOST_CARRIERS, output=output)
         found.append(
             {
