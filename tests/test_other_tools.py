@@ -36,6 +36,7 @@ RX, RY = make_regression(100, 6, n_informative=2, shuffle=False, noise=5, random
 ALPHA = {KPPClassifier: 1e-3, KPPRegressor: 0.1}
 BOTH = pytest.mark.parametrize("estimator", [KPPClassifier, KPPRegressor])
 
+
 def small(estimator, **parameters):
     return estimator(
         **{"n_estimators": 10, "alpha": ALPHA[estimator], "random_state": 0} | parameters

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import is_classifier
-
 from kpp.bounds._sample import rows_assumption
 from kpp.cli.console import Terminal
 from kpp.cli.files import save_model
-from kpp.models.pipelines import has_learned, split_pipeline
+from kpp.models.asking import ask
+from kpp.models.pipelines import has_learned
 from kpp.models.regimes import regime_of
 from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.tables.fitting import FitOptions, Fitted, fit_table
@@ -135,29 +134,30 @@ def _claims(fitted: Fitted) -> list[str]:
 
 def bounds_claim(pipeline: Any) -> str:
     """What bounds on the training rows of a fit are worth: its regime alone does not decide it."""
-    preparation, model = split_pipeline(pipeline)
-    needs_limits = "" if is_classifier(model) else ", and limits of the target known before"
-    if has_learned(preparation):
+    question = ask(pipeline)
+    is_classifier, regime = question.is_classifier, question.regime
+    needs_limits = "" if is_classifier else ", and limits of the target known before"
+    if has_learned(question.preparation):
         return (
             "Bounds on the training rows are diagnostics here, not guarantees: texts, dates or "
             "categories were prepared on all of them, in every regime. A bound on test rows can be "
-            f"a guarantee (kpp report{_limits(model)})."
+            f"a guarantee (kpp report{'' if is_classifier else ' with --y-range'})."
         )
-    if regime_of(model).grows_on_fit_rows:
+    if regime.grows_on_fit_rows:
         return (
             "Bounds on the training rows are diagnostics here, not guarantees: those need "
             f"--regime honest{needs_limits}."
         )
-    if rows_assumption(model, "fit").holds is False:
+    if rows_assumption(question.model, "fit").holds is False:
         return (
             "Bounds on the training rows are diagnostics here, not guarantees: the folds were made "
             "by class, so that their rows are not independent draws. Use --regime honest, or in "
             "Python cv=KFold(5, shuffle=True)."
         )
-    whose = "the predictor of each fold" if regime_of(model).averages_folds else "the model"
+    whose = "the predictor of each fold" if regime.averages_folds else "the model"
     condition = (
         "the rows are independent draws"
-        if is_classifier(model)
+        if is_classifier
         else "the rows are independent draws and y_range holds limits of the target that were "
         "known before any data"
     )
@@ -165,7 +165,3 @@ def bounds_claim(pipeline: Any) -> str:
         f"kpp.risk_bounds on the training rows gives bounds on {whose} that hold with probability "
         f"0.95 over the rows, if {condition}; each lists its conditions."
     )
-
-
-def _limits(model: Any) -> str:
-    return "" if is_classifier(model) else " with --y-range"
