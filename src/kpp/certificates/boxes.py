@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from kpp._typing import BoolArray, FloatArray
+from kpp._typing import BoolArray, FloatArray, OffsetArray
 from kpp.certificates._box_loops import box_minima, descend, joint_minimum
 from kpp.certificates._loops import Minima, leaf_minima
 from kpp.certificates.flips import Flip
@@ -187,16 +186,16 @@ class BoxFlip:
                 old = float(bounds[group].sum())
                 # Above this the group alone makes up for what the others lack.
                 enough = need - (total - old)
-                found, cost, exceeded = self._least(
-                    order[group], minima, x, low, high, enough, share
+                least, cost, *_ = self._least_sum(
+                    order[group], minima, x, low, high, enough, -np.inf, share
                 )
                 visits += cost
-                if exceeded:
+                if cost > share:
                     continue
-                if found > enough:
+                if least > enough:
                     return Outcome(PROVED, visits)
-                total += max(found - old, 0.0)
-                bounds[group] = max(found, old) / len(bounds[group])
+                total += max(least - old, 0.0)
+                bounds[group] = max(least, old) / len(bounds[group])
             if visits >= max_visits:
                 break
         return Outcome(OPEN, visits)
@@ -224,7 +223,7 @@ class BoxFlip:
 
     def _joint(
         self,
-        order: Any,
+        order: OffsetArray,
         minima: FloatArray,
         x: FloatArray,
         low: FloatArray,
@@ -233,47 +232,37 @@ class BoxFlip:
         flips_below: float,
         max_visits: int,
     ) -> Outcome:
-        best = np.array([np.nextafter(need, np.inf)])
-        best_low, best_high = low.copy(), high.copy()
-        visits = np.zeros(1, dtype=np.int64)
-        joint_minimum(
-            order,
-            self.splits.forest.nodes,
-            self.splits.is_free,
-            self.least_below,
-            self.value,
-            x,
-            low,
-            high,
-            _rest(minima[order]),
-            flips_below,
-            max_visits,
-            best,
-            best_low,
-            best_high,
-            visits,
+        """Search all trees jointly."""
+        least, visits, lowest, highest = self._least_sum(
+            order, minima, x, low, high, need, flips_below, max_visits
         )
-        if best[0] < flips_below:
-            point = np.where(np.isnan(x), x, np.clip(x, best_low, best_high))
+        if least < flips_below:
+            point = np.where(np.isnan(x), x, np.clip(x, lowest, highest))
             # With free categories the leaves need not be those of one category: look again.
             if self._at(point).sum() < flips_below:
-                return Outcome(FOUND, int(visits[0]), point)
-            return Outcome(OPEN, int(visits[0]))
-        exhausted = visits[0] > max_visits
-        proved = not exhausted and best[0] > need
-        return Outcome(PROVED if proved else OPEN, int(visits[0]))
+                return Outcome(FOUND, visits, point)
+            return Outcome(OPEN, visits)
+        proved = visits <= max_visits and least > need
+        return Outcome(PROVED if proved else OPEN, visits)
 
-    def _least(
+    def _least_sum(
         self,
-        trees: Any,
+        trees: OffsetArray,
         minima: FloatArray,
         x: FloatArray,
         low: FloatArray,
         high: FloatArray,
-        enough: float,
+        need: float,
+        flips_below: float,
         max_visits: int,
-    ) -> tuple[float, int, bool]:
-        best = np.array([np.nextafter(enough, np.inf)])
+    ) -> tuple[float, int, FloatArray, FloatArray]:
+        """Least sum of some trees that a point of the box reaches, unless it exceeds `need`.
+
+        With it come the nodes visited, more than `max_visits` where the search was given up, and
+        the sides of a box that reaches the sum. It ends early below `flips_below`.
+        """
+        best = np.array([np.nextafter(need, np.inf)])
+        lowest, highest = low.copy(), high.copy()
         visits = np.zeros(1, dtype=np.int64)
         joint_minimum(
             np.ascontiguousarray(trees),
@@ -285,14 +274,14 @@ class BoxFlip:
             low,
             high,
             _rest(minima[trees]),
-            -np.inf,
+            flips_below,
             max_visits,
             best,
-            low.copy(),
-            high.copy(),
+            lowest,
+            highest,
             visits,
         )
-        return float(best[0]), int(visits[0]), bool(visits[0] > max_visits)
+        return float(best[0]), int(visits[0]), lowest, highest
 
 
 def categorical_columns(forest: Forest) -> BoolArray:
