@@ -7,16 +7,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kpp import Forest
+from kpp import AdditiveForest, Forest
 from kpp.geometry import PathMap
 from kpp.io import load, save
 from kpp.io.container import Container, pack
+from kpp.io.saving import FORMAT_VERSION
 from kpp.io.strict_json import dump_json
+from kpp.models.fits import LinearFit
 
 # Kept only to save time, and made again when they are asked for.
 CACHED = {
     name
-    for cls in (Forest, PathMap)
+    for cls in (Forest, PathMap, LinearFit, AdditiveForest)
     for name, value in vars(cls).items()
     if isinstance(value, cached_property)
 }
@@ -88,7 +90,7 @@ def unpack(path):
         return container.document(), arrays
 
 
-def forge(path, document, arrays, version=1):
+def forge(path, document, arrays, version=FORMAT_VERSION):
     """Write a file with right checksums, whatever it holds; a document may be raw bytes."""
     text = document if isinstance(document, bytes) else dump_json(document)
     path.write_bytes(b"".join(pack(version, text, arrays, 0)))

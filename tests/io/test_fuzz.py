@@ -195,7 +195,7 @@ def test_altered_content_under_right_checksums(make, tmp_path, files):
         assert np.isfinite(kpp_model.collapse().node_values).all()
         new = X[:, : kpp_model.n_features_in_]
         if new.shape[1] == kpp_model.n_features_in_ and not hasattr(kpp_model, "feature_names_in_"):
-            assert np.isfinite(kpp_model._leaf_values.scores(new)).all()
+            assert np.isfinite(kpp_model.additive_.scores(new)).all()
         try:  # the preparation may no longer fit the model, and says so
             assert np.isfinite(np.asarray(model.predict(X), dtype=float)).all()
         except (ValueError, TypeError, AttributeError, IndexError, KeyError):

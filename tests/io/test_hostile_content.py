@@ -8,8 +8,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from kpp import Forest, KPPClassifier, KPPRegressor
+from kpp import AdditiveForest, Forest, KPPClassifier, KPPRegressor
 from kpp.io import FileFormatError, load, save
+from kpp.scores import ScoreBlock
 
 NAN = {"$": "float", "is": "nan"}
 pd = pytest.importorskip("pandas")
@@ -434,7 +435,8 @@ def test_scores_are_those_of_the_file(originals, files, tmp_path):
     k = content.fields(L)["leaf_values"][0]["part"] - 1
     content.arrays[k] = np.nextafter(content.arrays[k], np.inf)
     loaded = load(files.forge(tmp_path / "m.kpp", content.document, content.arrays))
-    block, values = loaded._leaf_values.parts[0]
+    (block,) = loaded.additive_.blocks
+    values = block.node_values
     assert (values[:, block.forest.is_leaf] == content.arrays[k]).all()
     X, _ = numbers()
     leaves = block.forest.apply(X)
@@ -446,11 +448,9 @@ def test_scores_are_those_of_the_file(originals, files, tmp_path):
 
 def test_scores_that_are_not_finite(originals, files, tmp_path):
     forest = Forest.from_model(ExtraTreesRegressor(3, random_state=0).fit(*numbers()))
-    from kpp import CollapsedForest
-
-    huge = CollapsedForest(
-        forest, np.full((1, forest.n_nodes), 1e308), np.zeros(1), np.ones(forest.n_nodes, int)
-    )
+    values = np.full((1, forest.n_nodes), 1e308)
+    block = ScoreBlock("", forest, values, node_rows=np.ones(forest.n_nodes, int))
+    huge = AdditiveForest((block,), np.zeros(1))
     with pytest.raises(FileFormatError, match="scores must be finite"):
         load(save(huge, tmp_path / "m.kpp"))
 

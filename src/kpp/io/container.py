@@ -38,7 +38,7 @@ MAGIC = b"\x89KPP\r\n\x1a\n"
 PREFIX = struct.Struct("<8sIQ")
 DIGEST_SIZE = 32
 DOCUMENT = "json"
-READABLE_VERSIONS = (1,)
+READABLE_VERSIONS = (1, 2)
 # No objects, no strings, no complex or half numbers; bool is stored as bytes 0 and 1.
 ARRAY_TYPES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
 ENTRY_KEYS = {"type", "shape", "order", "stored", "zlib", "sha256"}
@@ -192,9 +192,11 @@ class Container:
             raise FileFormatError(f"The file ends within its first bytes. {ADVICE}")
         _, version, length = PREFIX.unpack(prefix)
         if version not in READABLE_VERSIONS:
+            newer = version > max(READABLE_VERSIONS)
             raise FileFormatError(
                 f"The file has format version {version}; this kpp reads "
-                f"{', '.join(map(str, READABLE_VERSIONS))}. A newer kpp may read it."
+                f"{' and '.join(map(str, READABLE_VERSIONS))}. "
+                + ("It was written by a newer kpp: upgrade kpp to read it." if newer else ADVICE)
             )
         if length > min(MAX_HEADER, self.size - PREFIX.size - DIGEST_SIZE):
             raise FileFormatError(

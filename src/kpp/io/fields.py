@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from kpp._typing import AnyArray, FloatArray, OffsetArray
 from kpp.io.errors import FileFormatError
+from kpp.io.values import MOST_KEY_STEPS, key_steps
 
 # Beyond any machine, and few enough that nothing breaks on them.
 MOST_THREADS = 1024
@@ -18,16 +18,6 @@ def require(condition: Any, what: str) -> None:
     """Refuse a file unless a condition holds."""
     if not condition:
         raise FileFormatError(f"Not a saved model: {what}.")
-
-
-def check_names(fields: dict[str, Any], names: Iterable[str], kind: str) -> None:
-    """Refuse missing and unknown fields."""
-    expected = set(names)
-    if fields.keys() != expected:
-        missing, unknown = sorted(expected - fields.keys()), sorted(fields.keys() - expected)
-        raise FileFormatError(
-            f"{kind}: missing fields {missing}, unknown fields {[n[:50] for n in unknown[:10]]}."
-        )
 
 
 def is_number(value: Any) -> bool:
@@ -84,3 +74,40 @@ def labels(value: Any, what: str) -> AnyArray:
 def threads(value: Any) -> int | None:
     """Return a number of threads, None or within reason."""
     return None if value is None else whole(value, "n_jobs", -MOST_THREADS, MOST_THREADS)
+
+
+def row_numbers(steps: Any, what: str) -> AnyArray:
+    """Return row numbers from their differences."""
+    most = np.iinfo(np.int32).max
+    differences = integers(steps, what, None, -most, most)
+    require(len(differences) <= most, f"too many {what}")
+    rows = np.cumsum(differences)
+    require(not len(rows) or (rows.min() >= 0 and rows.max() <= most), f"{what} out of range")
+    return rows
+
+
+def all_differ(values: AnyArray) -> bool:
+    """Whether no value stands twice; by sorting, which no choice of values slows down."""
+    if values.dtype != object:
+        return len(np.unique(values)) == len(values)
+    own = values.tolist()
+    require(key_steps(own) <= MOST_KEY_STEPS, "too many values that are no texts")
+    return len(set(own)) == len(own)
+
+
+def check_scores(parts: list[tuple[AnyArray, FloatArray]], intercept: FloatArray) -> None:
+    """Every score, whatever the row, must be a finite number.
+
+    Parameters
+    ----------
+    parts : list of (roots, values)
+        First nodes of the trees, and values of shape (n_scores, n_nodes), for each forest.
+    intercept : array of shape (n_scores,)
+        What they are added to.
+    """
+    total = np.abs(intercept)
+    with np.errstate(over="ignore"):
+        for roots, values in parts:
+            largest = np.maximum.reduceat(np.abs(values), roots, axis=1)
+            total = total + largest.sum(axis=1)
+    require(np.isfinite(total).all(), "scores must be finite")

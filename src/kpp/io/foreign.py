@@ -17,8 +17,8 @@ from typing import Any
 
 from kpp._optional import optional
 from kpp.io.errors import CannotSaveError, FileFormatError
-from kpp.io.fields import check_names
 from kpp.io.foreign_checks import CHECKS, RefusalError, check_any, limit_jobs
+from kpp.io.schema import required
 from kpp.io.values import Fields, Kind
 from kpp.io.writer import Writer
 
@@ -66,7 +66,7 @@ UNFITTED = {
         *("StratifiedGroupKFold", "StratifiedKFold"),
     ),
 }
-FIELDS = ("parameters", "state")
+FIELDS = required("parameters", "state")
 ATTRIBUTE = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -137,7 +137,7 @@ def _kind(name: str) -> Kind:
     def decode(fields: Fields) -> Any:
         return _decode(entry, fields)
 
-    return Kind(name, encode, decode)
+    return Kind(name, FIELDS, encode, decode)
 
 
 def _encode(entry: Foreign, thing: Any, writer: Writer, where: str) -> Fields:
@@ -168,7 +168,6 @@ def _parameters(entry: Foreign, thing: Any) -> dict[str, Any]:
 
 
 def _decode(entry: Foreign, fields: Fields) -> Any:
-    check_names(fields, FIELDS, entry.kind)
     cls = entry.load()
     if cls is None:
         raise FileFormatError(

@@ -14,27 +14,41 @@ import numpy as np
 
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.arrays import Forest
+from kpp.forest.bare import BareScores
 from kpp.forest.layout import CATEGORICAL, LEAF, MAX_NODES, NUMERICAL
 from kpp.forest.statistics import NodeStatistics
 from kpp.geometry.maps import NORMALIZATIONS, PathMap
 from kpp.geometry.weights import PathWeights
 from kpp.io.errors import CannotSaveError
-from kpp.io.fields import check_names, floats, integers, is_number, labels, require, threads, whole
+from kpp.io.fields import (
+    all_differ,
+    check_scores,
+    floats,
+    integers,
+    is_number,
+    labels,
+    require,
+    threads,
+    whole,
+)
+from kpp.io.schema import Field, FieldTable, required
 from kpp.io.values import MOST_KEY_STEPS, Fields, Kind, key_steps
 from kpp.io.writer import Writer
 
 MOST_COLUMNS = 1 << 24
 LEAVES_AT_ONCE = 1 << 20
 TOO_MANY_CATEGORIES = "too many categories that are neither texts nor an array of numbers"
-FOREST_FIELDS = (
-    *("tree_sizes", "split_kind", "feature", "threshold", "missing_left", "source_leaf"),
-    *("category_words", "category_bits", "n_features", "dtype", "feature_names", "categories"),
-    *("allows_nan", "allows_infinity", "statistics", "source"),
-)
-STATISTICS_FIELDS = ("count", "mean", "variance", "class_share", "classes", "grown_on_impurity")
-MAP_FIELDS = (
-    *("forest", "leaves", "node", "edge", "tree_mass", "forest_mass", "normalize", "n_jobs"),
-)
+STATISTICS = required("count", "mean", "variance", "class_share", "classes", "grown_on_impurity")
+BARE = required("base", "combines", "values", "tree_score", "classes")
+FOREST: FieldTable = {
+    **required("tree_sizes", "split_kind", "feature", "threshold", "missing_left", "source_leaf"),
+    **required("category_words", "category_bits", "n_features", "dtype", "feature_names"),
+    **required("categories", "allows_nan", "allows_infinity", "source"),
+    "statistics": Field(inside=STATISTICS),
+    "bare": Field(since=2, default=None, inside=BARE),
+}
+WEIGHTS = required("node", "edge", "tree_mass", "forest_mass")
+MAP: FieldTable = {**required("forest", "leaves", "normalize", "n_jobs"), **WEIGHTS}
 
 
 def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
@@ -42,13 +56,13 @@ def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
     kind = forest.split_kind
     splits, categorical = kind != LEAF, kind == CATEGORICAL
     words = np.diff(forest.category_offsets)[categorical] if categorical.any() else np.empty(0, int)
-    statistics = forest.statistics
     for known in forest.categories.values():
         if known.dtype == object and key_steps(known.tolist()) > MOST_KEY_STEPS:
             raise CannotSaveError(f"Cannot save {where}: {TOO_MANY_CATEGORIES}.")
-    own = None
-    if statistics is not None:
-        own = {name: getattr(statistics, name) for name in STATISTICS_FIELDS}
+    statistics, bare = (
+        None if part is None else {name: getattr(part, name) for name in table}
+        for part, table in ((forest.statistics, STATISTICS), (forest.bare, BARE))
+    )
     return {
         "tree_sizes": writer.packed(np.diff(forest.tree_offsets)),
         "split_kind": writer.value(kind, where),
@@ -67,14 +81,14 @@ def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
         ),
         "allows_nan": bool(forest.allows_nan),
         "allows_infinity": bool(forest.allows_infinity),
-        "statistics": writer.value(own, f"{where}.statistics"),
+        "statistics": writer.value(statistics, f"{where}.statistics"),
+        "bare": writer.value(bare, f"{where}.bare"),
         "source": str(forest.source),
     }
 
 
 def decode_forest(fields: Fields) -> Forest:
     """Put a forest together; whatever the fields hold, its loops stay inside its arrays."""
-    check_names(fields, FOREST_FIELDS, "Forest")
     kind = fields["split_kind"]
     right = isinstance(kind, np.ndarray) and kind.dtype == np.uint8 and kind.ndim == 1
     require(right and 0 < len(kind) <= MAX_NODES, "split_kind must be bytes")
@@ -116,6 +130,7 @@ def decode_forest(fields: Fields) -> Forest:
         require(isinstance(fields[name], bool), f"{name} must be true or false")
     require(fields["dtype"] in (np.float32, np.float64), "dtype must be float32 or float64")
     require(isinstance(fields["source"], str), "source must be a name")
+    statistics = _statistics(fields["statistics"], n_nodes)
     return Forest(
         tree_offsets=offsets,
         parent=parent,
@@ -133,8 +148,9 @@ def decode_forest(fields: Fields) -> Forest:
         categories=categories,
         allows_nan=fields["allows_nan"],
         allows_infinity=fields["allows_infinity"],
-        statistics=_statistics(fields["statistics"], n_nodes),
+        statistics=statistics,
         source=fields["source"],
+        bare=_bare(fields["bare"], offsets, statistics),
     )
 
 
@@ -188,7 +204,6 @@ def _statistics(own: Any, n_nodes: int) -> NodeStatistics | None:
     if own is None:
         return None
     require(isinstance(own, dict), "statistics must be by name")
-    check_names(own, STATISTICS_FIELDS, "NodeStatistics")
     floats(own["count"], "count", (n_nodes,), low=0.0)
     require(isinstance(own["grown_on_impurity"], bool), "grown_on_impurity must be a boolean")
     if own["class_share"] is None:
@@ -204,35 +219,74 @@ def _statistics(own: Any, n_nodes: int) -> NodeStatistics | None:
     return NodeStatistics(**own)
 
 
+def _bare(own: Any, offsets: AnyArray, statistics: NodeStatistics | None) -> BareScores | None:
+    """What the ensemble predicts; that the shapes are those of the trees, `Forest` checks."""
+    if own is None:
+        return None
+    require(isinstance(own, dict), "bare scores must be by name")
+    base, values, classes = own["base"], own["values"], own["classes"]
+    n_scores = len(base) if isinstance(base, np.ndarray) and base.ndim == 1 else 0
+    require(n_scores > 0, "bare scores need a base")
+    floats(base, "base", (n_scores,))
+    require(own["combines"] in ("mean", "sum"), "trees are averaged or added")
+    if own["tree_score"] is not None:
+        added = values is not None and own["combines"] == "sum"
+        require(added, "only trees that are added belong to one score each")
+        integers(own["tree_score"], "tree_score", (len(offsets) - 1,), 0, n_scores - 1)
+    if values is None:
+        require(own["combines"] == "mean" and statistics is not None, "bare scores without values")
+    else:
+        n_rows = n_scores if own["tree_score"] is None else 1
+        floats(values, "bare values", (n_rows, int(offsets[-1])))
+        # One score may get every tree.
+        check_scores([(offsets[:-1], values)], np.full(n_rows, np.abs(base).max()))
+    if classes is not None:
+        known = labels(classes, "classes of bare scores")
+        require(all_differ(known), "a class of bare scores stands twice")
+        right = len(known) == n_scores or (n_scores, len(known)) == (1, 2)
+        require(right, "bare scores and classes differ")
+    return BareScores(**own)
+
+
 def encode_map(embedding: PathMap, writer: Writer, where: str) -> Fields:
     """Take the embedding of one forest, at the rows of its fit, apart."""
-    forest, weights = embedding.forest, embedding.weights
-    derived = np.array_equal(weights.edge, edge_weights(forest, weights.node))
+    forest = embedding.forest
+    weights = weights_fields(forest, embedding.weights)
     return {
         "forest": writer.value(forest, f"{where}.forest"),
         "leaves": writer.value(_leaf_numbers(forest, embedding.leaf_ids), where),
-        "node": writer.value(_splits_first(forest, weights.node), where),
-        "edge": None if derived else writer.value(_splits_first(forest, weights.edge), where),
-        "tree_mass": writer.value(np.asarray(weights.tree_mass, dtype=np.float64), where),
-        "forest_mass": float(weights.forest_mass),
+        **{name: writer.value(value, where) for name, value in weights.items()},
+        "forest_mass": float(embedding.weights.forest_mass),
         "normalize": embedding.normalize,
         "n_jobs": writer.value(embedding.n_jobs, f"{where}.n_jobs"),
     }
 
 
+def weights_fields(forest: Forest, weights: PathWeights) -> dict[str, Any]:
+    """Take weights apart; edge weights that follow from those of nodes are left out."""
+    derived = np.array_equal(weights.edge, edge_weights(forest, weights.node))
+    return {
+        "node": _splits_first(forest, weights.node),
+        "edge": None if derived else _splits_first(forest, weights.edge),
+        "tree_mass": np.asarray(weights.tree_mass, dtype=np.float64),
+    }
+
+
+def node_and_edge(forest: Forest, fields: Fields) -> tuple[FloatArray, FloatArray]:
+    """Put the weights of nodes and edges together."""
+    shape = (forest.n_nodes,)
+    node = _as_before(forest, floats(fields["node"], "node weights", shape, low=0.0))
+    if fields["edge"] is None:
+        return node, edge_weights(forest, node)
+    return node, _as_before(forest, floats(fields["edge"], "edge weights", shape, low=0.0))
+
+
 def decode_map(fields: Fields) -> PathMap:
     """Put an embedding together."""
-    check_names(fields, MAP_FIELDS, "PathMap")
     forest = fields["forest"]
     require(isinstance(forest, Forest), "a map needs a forest")
-    n_trees, n_nodes = forest.n_trees, forest.n_nodes
-    node = _as_before(forest, floats(fields["node"], "node weights", (n_nodes,), low=0.0))
-    edge = fields["edge"]
-    if edge is None:
-        edge = edge_weights(forest, node)
-    else:
-        edge = _as_before(forest, floats(edge, "edge weights", (n_nodes,), low=0.0))
-    mass = floats(fields["tree_mass"], "tree masses", (n_trees,), low=0.0)
+    node, edge = node_and_edge(forest, fields)
+    mass = floats(fields["tree_mass"], "tree masses", (forest.n_trees,), low=0.0)
     require(is_number(fields["forest_mass"]) and fields["forest_mass"] > 0, "S_T must be positive")
     require(fields["normalize"] in NORMALIZATIONS, "normalize must be 'forest' or 'tree'")
     leaf_ids = _leaf_ids(forest, fields["leaves"])
@@ -308,6 +362,6 @@ def _as_before(forest: Forest, values: FloatArray) -> FloatArray:
 
 
 KINDS = {
-    Forest: Kind("kpp.Forest", encode_forest, decode_forest),
-    PathMap: Kind("kpp.PathMap", encode_map, decode_map),
+    Forest: Kind("kpp.Forest", FOREST, encode_forest, decode_forest),
+    PathMap: Kind("kpp.PathMap", MAP, encode_map, decode_map),
 }

@@ -141,7 +141,7 @@ def describe(path: Any) -> FileSummary:
     ...                 metadata={"note": "one split"})
     ...     summary = describe(path)
     >>> summary.kind, summary.metadata, summary.format_version
-    ('kpp.Forest', {'note': 'one split'}, 1)
+    ('kpp.Forest', {'note': 'one split'}, 2)
     """
     with open(path, "rb") as file:
         return _in_file(path, lambda: _describe(Container(file)))
@@ -194,11 +194,13 @@ def _document(container: Container) -> dict[str, Any]:
     return checked
 
 
-def _load_version_1(container: Container) -> tuple[Any, list[str]]:
+def _load_objects(container: Container) -> tuple[Any, list[str]]:
     """The model, and the libraries of its preparation whose versions are others here."""
     document = _document(container)
     kinds = KnownKinds()
-    reader = Reader(container.array, len(container.entries), kinds, container.text_bytes)
+    reader = Reader(
+        container.array, len(container.entries), kinds, container.text_bytes, container.version
+    )
     model = reader.objects(document["objects"])
     if type(model) is not Pipeline:
         _check_type(model, (*ESTIMATORS, Forest, AdditiveForest))
@@ -222,8 +224,11 @@ def _differing(saved: dict[str, str], used: set[str]) -> list[str]:
     ]
 
 
-# Readers of old versions stay when the format changes.
-READERS: dict[int, Callable[[Container], tuple[Any, list[str]]]] = {1: _load_version_1}
+# Readers of old versions stay when the format changes; 1 and 2 differ in their fields only.
+READERS: dict[int, Callable[[Container], tuple[Any, list[str]]]] = {
+    1: _load_objects,
+    2: _load_objects,
+}
 
 
 def _load(container: Container) -> tuple[Any, list[str]]:

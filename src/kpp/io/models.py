@@ -1,9 +1,4 @@
-"""The estimators of this package, and collapsed forests, in a file.
-
-The scores of a model are sums of one number per leaf; those numbers are stored and not computed
-anew. What is recomputed (path sums at splits) is made of single IEEE operations in a fixed
-order, and is the same on every machine.
-"""
+"""The estimators of this package, in a file."""
 
 from __future__ import annotations
 
@@ -13,42 +8,59 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from kpp._typing import AnyArray, FloatArray
-from kpp.forest.arrays import Forest
-from kpp.geometry import named_blocks
-from kpp.geometry.composed import BlockMap
+from kpp._typing import AnyArray
+from kpp.geometry.composed import BlockMap, forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
+from kpp.io.additive import additive_with_leaves, check_classes
 from kpp.io.errors import CannotSaveError
-from kpp.io.fields import check_names, floats, integers, is_number, labels, require, threads, whole
+from kpp.io.fields import all_differ, floats, is_number, require, row_numbers, threads, whole
+from kpp.io.fits import (
+    CENTER,
+    FITS,
+    LostFits,
+    add_up,
+    center_fields,
+    decode_center,
+    decode_fits,
+    fits_fields,
+    rebuilt_fits,
+)
 from kpp.io.forests import MOST_COLUMNS
-from kpp.io.values import MOST_KEY_STEPS, Fields, Kind, key_steps
+from kpp.io.schema import Field, FieldTable, required
+from kpp.io.values import Fields, Kind
 from kpp.io.writer import Writer
 from kpp.models.classifier import KPPClassifier
 from kpp.models.embedding import KPPEmbedding
-from kpp.models.regimes import REGIMES
+from kpp.models.linear import KPPLinearModel
+from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES
 from kpp.models.regressor import KPPRegressor
-from kpp.scores import AdditiveForest, ScoreBlock
+from kpp.models.tasks import Classification, Regression, Task
 
 TASKS = ("classification", "regression", "unsupervised")
 OUTPUT = "_sklearn_output_config"
-# A leaf's value is a sum of as many terms as the path is long, at most this far from it,
-# relative to the sum of their magnitudes.
-ROUNDING = 1e-9
-SHARED_FIELDS = ("parameters", "n_features_in_", "feature_names_in_", "blocks", "output")
-LINEAR_FIELDS = (
-    *SHARED_FIELDS,
-    *("coefficients", "intercept", "leaf_values", "dual_coef_", "single", "classes_"),
-    *("alpha_", "alphas_", "cv_scores_", "oof_prediction_", "folds", "regime_", "n_iter_"),
-    *("partition_rows", "fit_rows", "sample_weight_", "feature_spread_", "missing_columns_"),
-)
-EMBEDDING_FIELDS = (*SHARED_FIELDS, "task_")
-COLLAPSED_FIELDS = ("forest", "node_values", "intercept", "node_rows")
+SHARED = required("parameters", "n_features_in_", "feature_names_in_", "blocks", "output")
+LINEAR: FieldTable = {
+    **SHARED,
+    **required("coefficients", "intercept", "leaf_values", "dual_coef_", "single", "classes_"),
+    **required("alpha_", "alphas_", "cv_scores_", "oof_prediction_", "folds", "regime_", "n_iter_"),
+    **required("partition_rows", "fit_rows", "sample_weight_", "feature_spread_"),
+    **required("missing_columns_"),
+    # Rebuilt from the others where they are missing, as far as that can be done exactly.
+    "fits": Field(since=2, default=None, inside=FITS),
+    "fold_fits": Field(since=2, default=None, inside=FITS),
+    "center": Field(since=2, default=None, inside=CENTER),
+    "alpha_selection_": Field(since=2, default=None),
+}
+EMBEDDING: FieldTable = {**SHARED, **required("task_")}
+# Parameters that there were once, and the only value that they could have.
+FORMER_PARAMETERS = {"linear_terms": False}
 # What a fit sets; anything else on an estimator is the user's, and the file has no place for it.
 LINEAR_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "node_coef_", "intercept_"),
-    *("dual_coef_", "_single", "classes_", "alpha_", "alphas_", "cv_scores_", "n_iter_"),
+    *("dual_coef_", "classes_", "alpha_", "alphas_", "cv_scores_", "n_iter_"),
     *("oof_prediction_", "folds_", "regime_", "partition_rows_", "fit_rows_", "sample_weight_"),
-    *("feature_spread_", "missing_columns_", "_leaf_values", OUTPUT),
+    *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
+    *("alpha_selection_", OUTPUT),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -57,10 +69,10 @@ EMBEDDING_ATTRIBUTES = {
 
 def _encode_shared(model: Any, writer: Writer, where: str, known: set[str]) -> Fields:
     check_is_fitted(model, "map_")
-    blocks = named_blocks(model.map_)
-    other = [block for _, block in blocks if not isinstance(block, PathMap)]
-    if other:
-        raise CannotSaveError(f"Cannot save {where}: a block of {type(other[0]).__name__}.")
+    try:
+        blocks = forest_blocks(model.map_)
+    except TypeError as error:
+        raise CannotSaveError(f"Cannot save {where}: {error}") from None
     parameters = model.get_params(deep=False)
     parameters["forest"] = _forest_parameter(parameters["forest"], blocks)
     strange = sorted(vars(model).keys() - parameters.keys() - known)
@@ -80,9 +92,9 @@ def _encode_shared(model: Any, writer: Writer, where: str, known: set[str]) -> F
     }
 
 
-def _forest_parameter(forest: Any, blocks: list[tuple[str, MapBlock]]) -> Any:
+def _forest_parameter(forest: Any, blocks: list[tuple[str, PathMap]]) -> Any:
     """The parameter `forest`; a frozen estimator becomes the forest that was read from it."""
-    own = [block.forest for _, block in blocks if isinstance(block, PathMap)]
+    own = [block.forest for _, block in blocks]
     if isinstance(forest, FrozenEstimator):
         return own[0]
     if not isinstance(forest, list):
@@ -99,6 +111,8 @@ def _decode_shared(cls: Any, fields: Fields) -> Any:
     require(isinstance(parameters, dict), "parameters must be by name")
     require(all(isinstance(name, str) for name in parameters), "parameters must be by name")
     threads(parameters.get("n_jobs"))
+    for name, value in FORMER_PARAMETERS.items():
+        require(parameters.pop(name, value) is value, f"{name} must be {value}")
     model = cls(**parameters)  # unknown ones are an error; the constructor only keeps them
     model.n_features_in_ = whole(fields["n_features_in_"], "columns", 1, MOST_COLUMNS)
     names = fields["feature_names_in_"]
@@ -141,25 +155,35 @@ def encode_embedding(model: KPPEmbedding, writer: Writer, where: str) -> Fields:
 
 def decode_embedding(fields: Fields) -> KPPEmbedding:
     """Put an embedding together."""
-    check_names(fields, EMBEDDING_FIELDS, "KPPEmbedding")
     model: KPPEmbedding = _decode_shared(KPPEmbedding, fields)
     require(fields["task_"] in TASKS, "the task must be known")
     model.task_ = fields["task_"]
     return model
 
 
-def encode_linear(model: Any, writer: Writer, where: str) -> Fields:
+def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     """Take a regressor or classifier apart."""
     fields = _encode_shared(model, writer, where, LINEAR_ATTRIBUTES)
     kept = (
         *("dual_coef_", "classes_", "alpha_", "alphas_", "cv_scores_", "oof_prediction_"),
         *("regime_", "n_iter_", "sample_weight_", "feature_spread_", "missing_columns_"),
+        "alpha_selection_",
     )
-    folds = model.folds_
-    if folds is not None:
-        folds = [[_steps(train, writer), _steps(test, writer)] for train, test in folds]
+    folds = None
+    if model.folds_ is not None:
+        folds = [[_steps(train, writer), _steps(test, writer)] for train, test in model.folds_]
     partition = model.partition_rows_
+    fits = fits_fields(model.fits_, model, where)
+    if fits is None and not isinstance(model.fits_, LostFits):
+        raise CannotSaveError(f"Cannot save {where}: its linear layers are on trees of others.")
+    fold_fits = model.fold_fits_
+    layers = {
+        "fits": fits,
+        "fold_fits": None if fold_fits is None else fits_fields(fold_fits, model, where),
+        "center": center_fields(model, where),
+    }
     return fields | {
+        **{name: writer.value(value, f"{where}.{name}") for name, value in layers.items()},
         **{name: writer.value(getattr(model, name, None), f"{where}.{name}") for name in kept},
         "coefficients": writer.value(np.atleast_2d(model.node_coef_), where),
         "intercept": writer.value(np.atleast_1d(model.intercept_).astype(np.float64), where),
@@ -179,17 +203,7 @@ def _steps(rows: AnyArray, writer: Writer) -> dict[str, Any]:
     return writer.packed(np.diff(np.asarray(rows, dtype=np.int64), prepend=0))
 
 
-def _rows(steps: Any, what: str) -> AnyArray:
-    most = np.iinfo(np.int32).max
-    differences = integers(steps, what, None, -most, most)
-    require(len(differences) <= most, f"too many {what}")
-    rows = np.cumsum(differences)
-    require(not len(rows) or (rows.min() >= 0 and rows.max() <= most), f"{what} out of range")
-    return rows
-
-
 def _decode_linear(cls: Any, fields: Fields) -> Any:
-    check_names(fields, LINEAR_FIELDS, cls.__name__)
     model = _decode_shared(cls, fields)
     n_rows, n_nodes = model.map_.shape
     require(n_rows > 0, "a fitted model has rows")
@@ -200,64 +214,45 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     coefficients = floats(fields["coefficients"], "coefficients", (n_scores, n_nodes))
     single = fields["single"]
     if cls is KPPClassifier:
-        model.classes_ = labels(fields["classes_"], "classes_")
-        n_classes = len(model.classes_)
-        require(n_classes >= 2 and single is False, "a classifier has classes")
-        require(n_scores == (1 if n_classes == 2 else n_classes), "scores and classes differ")
-        require(_all_differ(model.classes_), "a class stands twice")
-        model.node_coef_, model.intercept_ = coefficients, intercept
-        oof_shape: tuple[int, ...] = (n_rows, n_classes)
+        require(single is False, "a classifier has classes")
+        model.classes_ = check_classes(fields["classes_"], n_scores)
+        task: Task = Classification(model.classes_)
+        oof_shape: tuple[int, ...] = (n_rows, len(model.classes_))
     else:
         require(isinstance(single, bool) and (n_scores == 1 or not single), "targets and scores")
         require(fields["classes_"] is None, "a regressor has no classes")
-        model.node_coef_ = coefficients[0] if single else coefficients
-        model.intercept_ = float(intercept[0]) if single else intercept
+        task = Regression(n_scores, is_single=single)
         oof_shape = (n_rows,) if single else (n_rows, n_scores)
-    classes = model.classes_ if cls is KPPClassifier else None
-    model.additive_ = _additive(model.map_, coefficients, intercept, classes, fields["leaf_values"])
+    model.node_coef_, model.intercept_ = task.shaped(coefficients), task.shaped(intercept)
+    model.additive_ = additive_with_leaves(
+        model.map_, coefficients, intercept, task.classes, fields["leaf_values"]
+    )
     model.dual_coef_ = floats(fields["dual_coef_"], "dual_coef_", (n_rows, n_scores))
     require(is_number(fields["alpha_"]) and fields["alpha_"] > 0, "alpha_ must be positive")
     model.alpha_ = fields["alpha_"]
-    _selection(model, fields, oof_shape)
     _sample(model, fields, n_rows)
+    _selection(model, fields, oof_shape)
     model.n_iter_ = whole(fields["n_iter_"], "n_iter_", 1, 2**62)
+    _layers(model, fields)
     return model
 
 
-def _additive(
-    embedding: MapBlock,
-    coefficients: FloatArray,
-    intercept: FloatArray,
-    classes: AnyArray | None,
-    stored: Any,
-) -> AdditiveForest:
-    """The stored values of the leaves, which must be those of the coefficients."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        additive = AdditiveForest.from_coefficients(embedding, coefficients, intercept, classes)
-        sizes = AdditiveForest.from_coefficients(embedding, np.abs(coefficients), intercept)
-    right = isinstance(stored, list) and len(stored) == len(additive.blocks)
-    require(right, "every block needs the values of its leaves")
-    for block, size, given in zip(additive.blocks, sizes.blocks, stored, strict=True):
-        leaf = block.forest.is_leaf
-        shape = (len(intercept), int(leaf.sum()))
-        floats(given, "leaf values", shape)
-        require(np.isfinite(size.node_values).all(), "the path sums must be finite")
-        own = block.node_values
-        near = np.abs(given - own[:, leaf]) <= ROUNDING * size.node_values[:, leaf]
-        require(near.all(), "the values of the leaves are not those of the coefficients")
-        own[:, leaf] = given
-    _check_scores([(block.forest, block.node_values) for block in additive.blocks], intercept)
-    return additive
-
-
-def _check_scores(parts: list[tuple[Forest, FloatArray]], intercept: FloatArray) -> None:
-    """Every score, whatever the row, must be a finite number."""
-    total = np.abs(intercept)
-    with np.errstate(over="ignore"):
-        for forest, values in parts:
-            largest = np.maximum.reduceat(np.abs(values), forest.roots, axis=1)
-            total = total + largest.sum(axis=1)
-    require(np.isfinite(total).all(), "scores must be finite")
+def _layers(model: KPPLinearModel, fields: Fields) -> None:
+    """The linear layers, which must add up to the model; those of old files are rebuilt."""
+    coefficients = np.atleast_2d(model.node_coef_)
+    center = decode_center(fields["center"], coefficients.shape)
+    averages = REGIMES[model.regime_].averages_folds
+    if fields["fits"] is None:
+        require(center is None and fields["fold_fits"] is None, "linear layers are missing")
+        model.fits_, model.fold_fits_ = rebuilt_fits(model), None
+    else:
+        model.fits_ = decode_fits(fields["fits"], model, center)
+        require(averages or len(model.fits_) == 1, "several layers without an average")
+        require(add_up(model.fits_, model), "the linear layers are not those of the model")
+        stored = fields["fold_fits"]
+        model.fold_fits_ = None if stored is None else decode_fits(stored, model, center)
+    if not averages and isinstance(model.fits_, list):
+        vars(model.fits_[0])["node_coef"] = coefficients  # kept once
 
 
 def _selection(model: Any, fields: Fields, oof_shape: tuple[int, ...]) -> None:
@@ -270,20 +265,27 @@ def _selection(model: Any, fields: Fields, oof_shape: tuple[int, ...]) -> None:
         floats(model.cv_scores_, "cv_scores_", alphas.shape, finite=False)
     if model.oof_prediction_ is not None:
         floats(model.oof_prediction_, "oof_prediction_", oof_shape, finite=False)
+    selection = fields["alpha_selection_"]
+    if selection is None:  # only a forest that has seen all labels leaves a choice
+        sees_all = REGIMES[model.regime_].grows_on_fit_rows
+        chosen = model.alpha_selection if sees_all else "frozen"
+        selection = "given" if model.cv_scores_ is None else chosen
+    require(selection in ("given", *ALPHA_SELECTIONS), "alpha_selection_ must be known")
+    model.alpha_selection_ = selection
 
 
 def _sample(model: Any, fields: Fields, n_rows: int) -> None:
     """Rows, folds and weights of the fit."""
     require(fields["regime_"] in REGIMES, "the regime must be known")
     model.regime_ = fields["regime_"]
-    model.fit_rows_ = _rows(fields["fit_rows"], "fit_rows_")
+    model.fit_rows_ = row_numbers(fields["fit_rows"], "fit_rows_")
     require(len(model.fit_rows_) == n_rows, "the map must be at the rows of the fit")
-    require(_all_differ(model.fit_rows_), "a row of the fit stands twice")
+    require(all_differ(model.fit_rows_), "a row of the fit stands twice")
     model.partition_rows_ = None
-    if model.regime_ == "fixed":
+    if REGIMES[model.regime_].takes_grown_forest:
         require(fields["partition_rows"] is None, "a fixed forest was grown on other rows")
     else:
-        model.partition_rows_ = _rows(fields["partition_rows"], "partition_rows_")
+        model.partition_rows_ = row_numbers(fields["partition_rows"], "partition_rows_")
     model.folds_ = None
     if fields["folds"] is not None:
         require(isinstance(fields["folds"], list) and fields["folds"], "folds must be a list")
@@ -291,7 +293,7 @@ def _sample(model: Any, fields: Fields, n_rows: int) -> None:
         known = np.sort(model.fit_rows_)
         for pair in fields["folds"]:
             require(isinstance(pair, list) and len(pair) == 2, "a fold has two sets of rows")
-            train, test = (_rows(part, "rows of a fold") for part in pair)
+            train, test = (row_numbers(part, "rows of a fold") for part in pair)
             for part in (train, test):
                 require(_all_among(part, known), "a fold of other rows")
             model.folds_.append((train, test))
@@ -307,52 +309,24 @@ def _sample(model: Any, fields: Fields, n_rows: int) -> None:
     model.missing_columns_ = missing
 
 
-def _all_differ(values: AnyArray) -> bool:
-    """Whether no value stands twice; by sorting, which no choice of values slows down."""
-    if values.dtype != object:
-        return len(np.unique(values)) == len(values)
-    own = values.tolist()
-    require(key_steps(own) <= MOST_KEY_STEPS, "too many values that are no texts")
-    return len(set(own)) == len(own)
-
-
 def _all_among(rows: AnyArray, known: AnyArray) -> bool:
     """Whether all rows are among those of a sorted array, of at least one."""
     at = np.minimum(np.searchsorted(known, rows), len(known) - 1)
     return bool((known[at] == rows).all())
 
 
-def encode_collapsed(collapsed: AdditiveForest, writer: Writer, where: str) -> Fields:
-    """Take a collapsed forest apart."""
-    return {
-        "forest": writer.value(collapsed.forest, f"{where}.forest"),
-        "node_values": writer.value(np.asarray(collapsed.node_values, np.float64), where),
-        "intercept": writer.value(np.asarray(collapsed.intercept, np.float64), where),
-        "node_rows": writer.packed(collapsed.node_rows),
-    }
-
-
-def decode_collapsed(fields: Fields) -> AdditiveForest:
-    """Put a collapsed forest together."""
-    check_names(fields, COLLAPSED_FIELDS, "AdditiveForest")
-    forest, intercept = fields["forest"], fields["intercept"]
-    require(isinstance(forest, Forest), "a collapsed forest needs a forest")
-    n_scores = len(intercept) if isinstance(intercept, np.ndarray) and intercept.ndim == 1 else 0
-    require(n_scores > 0, "a collapsed forest has scores")
-    values = floats(fields["node_values"], "node values", (n_scores, forest.n_nodes))
-    _check_scores([(forest, values)], floats(intercept, "intercepts", (n_scores,)))
-    rows = integers(fields["node_rows"], "node_rows", (forest.n_nodes,), 0, 2**62)
-    block = ScoreBlock("", forest, np.ascontiguousarray(values), node_rows=rows)
-    return AdditiveForest((block,), intercept)
-
-
 KINDS: dict[type, Kind] = {
     KPPRegressor: Kind(
-        "kpp.KPPRegressor", encode_linear, lambda fields: _decode_linear(KPPRegressor, fields)
+        "kpp.KPPRegressor",
+        LINEAR,
+        encode_linear,
+        lambda fields: _decode_linear(KPPRegressor, fields),
     ),
     KPPClassifier: Kind(
-        "kpp.KPPClassifier", encode_linear, lambda fields: _decode_linear(KPPClassifier, fields)
+        "kpp.KPPClassifier",
+        LINEAR,
+        encode_linear,
+        lambda fields: _decode_linear(KPPClassifier, fields),
     ),
-    KPPEmbedding: Kind("kpp.KPPEmbedding", encode_embedding, decode_embedding),
-    AdditiveForest: Kind("kpp.CollapsedForest", encode_collapsed, decode_collapsed),
+    KPPEmbedding: Kind("kpp.KPPEmbedding", EMBEDDING, encode_embedding, decode_embedding),
 }

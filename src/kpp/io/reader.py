@@ -12,6 +12,7 @@ from kpp._optional import optional
 from kpp._typing import AnyArray
 from kpp.io.container import MAX_DIMENSIONS, MAX_SIDE
 from kpp.io.errors import FileFormatError
+from kpp.io.schema import complete
 from kpp.io.values import (
     MOST_KEY_STEPS,
     NOT_FINITE,
@@ -45,12 +46,20 @@ class Reader:
         The known classes.
     text_bytes : int
         Most bytes that all arrays of texts may take together.
+    version : int
+        Format of the file.
     """
 
     def __init__(
-        self, array: Callable[[int], AnyArray], n_parts: int, kinds: Kinds, text_bytes: int
+        self,
+        array: Callable[[int], AnyArray],
+        n_parts: int,
+        kinds: Kinds,
+        text_bytes: int,
+        version: int,
     ) -> None:
         self._array_of = array
+        self._version = version
         self._unread = set(range(1, n_parts))
         self._kinds = kinds
         self._objects: list[Any] = []
@@ -76,6 +85,7 @@ class Reader:
             self._sizes.append(1 + self._n_values - before + self._repeated)
             if self._sizes[-1] > max(FREE_REPEATED, MOST_REPEATED * self._n_values):
                 raise FileFormatError("Objects refer to one another far more often than in models.")
+            fields = complete(fields, kind.fields, self._version, kind.name)
             self._objects.append(kind.decode(fields))
             self._unused.add(number)
         self._unused.discard(len(table) - 1)

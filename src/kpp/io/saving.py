@@ -23,7 +23,7 @@ from kpp.models.embedding import KPPEmbedding
 from kpp.models.regressor import KPPRegressor
 from kpp.scores import AdditiveForest
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 ESTIMATORS = (KPPRegressor, KPPClassifier, KPPEmbedding)
 
 
@@ -147,7 +147,7 @@ def _check_model(model: Any) -> None:
         inside = "" if last is model else f" that ends in {type(last).__name__}"
         raise CannotSaveError(
             f"Cannot save {type(model).__name__}{inside}: expected a fitted KPPRegressor, "
-            "KPPClassifier or KPPEmbedding, a Pipeline that ends in one of them, a "
+            "KPPClassifier or KPPEmbedding, a Pipeline that ends in one of them, an "
             "AdditiveForest or a Forest. A fitted ensemble is saved by "
             "save(Forest.from_model(ensemble), path)."
         )

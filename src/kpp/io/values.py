@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from kpp.io.schema import FieldTable
+
 if TYPE_CHECKING:
     from kpp.io.writer import Writer
 
@@ -50,15 +52,22 @@ class Kind:
     ----------
     name : str
         How the file names it.
+    fields : dict of str to Field
+        Its fields.
     encode : callable
         ``(object, writer, where) -> fields``, the values that make it up.
     decode : callable
         ``fields -> object``, from values that are only known to be of the types of this module.
+        All fields are there.
+    old_name : str, optional
+        How files of older formats name it.
     """
 
     name: str
+    fields: FieldTable
     encode: Callable[[Any, Writer, str], Fields]
     decode: Callable[[Fields], Any]
+    old_name: str | None = None
 
 
 class Kinds(Protocol):
