@@ -335,8 +335,9 @@ def exact_radii(model: Any, rows: Any) -> tuple[Any, Any, float]:
     """
     # veritas compares in float64: it gets the thresholds at which the model's rounding turns.
     collapsed = collapse(model)
-    forest = replace(as_float64(collapsed.forest), dtype=np.dtype(np.float32))
-    trees = veritas.get_addtree(replace(collapsed, forest=forest).to_sklearn(), silent=True)
+    (block,) = collapsed.blocks
+    block = replace(block, forest=replace(as_float64(block.forest), dtype=np.dtype(np.float32)))
+    trees = veritas.get_addtree(replace(collapsed, blocks=(block,)).to_sklearn(), silent=True)
     brackets, settled, seconds = [], [], 0.0
     for x, score in zip(rows, model.decision_function(rows), strict=True):
         start = time.perf_counter()

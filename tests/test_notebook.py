@@ -138,7 +138,7 @@ def shown():
         "Diagnostics": dashboard,
         "Finding": dashboard.findings[0],
         "Observable": dashboard.observables[0],
-        "CollapsedForest": kpp.collapse(several),
+        "AdditiveForest": kpp.collapse(several),
         "Forest": classifier.forest_,
         "NodeStatistics": classifier.forest_.statistics,
         "Tree": tree,
@@ -361,7 +361,7 @@ def test_forest_and_collapse_show_their_sizes(shown):
     facts = read(grown).facts
     assert value_of(facts["leaves"]) == (grown.left < 0).sum()
     assert value_of(facts["trees"]) == grown.n_trees
-    collapsed = shown["CollapsedForest"]
+    collapsed = shown["AdditiveForest"]
     assert value_of(read(collapsed).facts["nodes"]) == collapsed.node_values.shape[1]
 
 

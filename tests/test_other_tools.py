@@ -36,11 +36,6 @@ RX, RY = make_regression(100, 6, n_informative=2, shuffle=False, noise=5, random
 ALPHA = {KPPClassifier: 1e-3, KPPRegressor: 0.1}
 BOTH = pytest.mark.parametrize("estimator", [KPPClassifier, KPPRegressor])
 
-NODE_COEF = pytest.mark.xfail(
-    reason="coef_, one number per node, is taken for one per column until it is node_coef_",
-    strict=True,
-)
-
 
 def small(estimator, **parameters):
     return estimator(
@@ -59,7 +54,6 @@ def frame_of(rows):
 # Selection of columns.
 
 
-@NODE_COEF
 @BOTH
 def test_models_have_importances_and_no_coef(estimator):
     model = small(estimator).fit(*data_of(estimator))
@@ -68,7 +62,6 @@ def test_models_have_importances_and_no_coef(estimator):
     assert model.feature_importances_.shape == (6,)
 
 
-@NODE_COEF
 @pytest.mark.parametrize("labels", [Y, KINDS], ids=["binary", "multiclass"])
 def test_select_from_model(labels):
     selector = SelectFromModel(small(KPPClassifier)).fit(X, labels)
@@ -79,14 +72,12 @@ def test_select_from_model(labels):
     assert np.array_equal(selector.transform(X), X[:, kept])
 
 
-@NODE_COEF
 def test_select_from_model_keeps_the_names_of_a_frame():
     selector = SelectFromModel(small(KPPRegressor), max_features=2, threshold=-np.inf)
     selector.set_output(transform="pandas")
     assert list(selector.fit_transform(frame_of(RX), RY)) == ["x0", "x1"]
 
 
-@NODE_COEF
 @BOTH
 def test_rfe(estimator):
     rows, y = data_of(estimator)
@@ -100,7 +91,6 @@ def test_rfe(estimator):
     assert selector.predict(rows).shape == (100,)
 
 
-@NODE_COEF
 def test_rfecv():
     selector = RFECV(small(KPPClassifier), cv=3).fit(X, Y)
     assert 1 <= selector.n_features_ <= 6
@@ -116,24 +106,16 @@ def test_sequential_selection():
 # Explanations.
 
 
-@NODE_COEF
-@BOTH
-def test_shap_does_not_take_a_model_for_a_linear_one(estimator):
-    """It asks for something it can call instead: `predict`, as in the next test."""
-    shap = pytest.importorskip("shap")
-    rows, y = data_of(estimator)
-    with pytest.raises(TypeError, match="not callable"):
-        shap.Explainer(small(estimator).fit(rows, y), rows)
-
-
 @pytest.mark.filterwarnings("ignore")  # of shap's own
+@pytest.mark.parametrize("given", ["model", "method"])
 @BOTH
-def test_shap_of_a_method(estimator):
+def test_shap_explains_the_scores(estimator, given):
+    """A model is a function of rows, and no linear model: it has no ``coef_``."""
     shap = pytest.importorskip("shap")
     rows, y = data_of(estimator)
     model = small(estimator).fit(rows, y)
     method = model.predict if estimator is KPPRegressor else model.decision_function
-    values = shap.Explainer(method, rows[:20])(rows[:3])
+    values = shap.Explainer(model if given == "model" else method, rows[:20])(rows[:3])
     expected = method(rows[:3])
     size = np.abs(method(rows)).max()
     np.testing.assert_allclose(
@@ -152,7 +134,6 @@ class TestSkore:
         halves = {"X_train": rows[::2], "y_train": y[::2], "X_test": rows[1::2], "y_test": y[1::2]}
         return skore.EstimatorReport(small(request.param), **halves)
 
-    @NODE_COEF
     def test_there_are_no_coefficients_of_columns(self, report):
         with pytest.raises(AttributeError, match="no attribute 'coefficients'"):
             report.inspection.coefficients()

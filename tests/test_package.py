@@ -1,8 +1,10 @@
 """The public surface, the import, and the compiled loops' cache."""
 
 import inspect
+import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,16 +13,17 @@ from numpydoc_lite import sections
 import kpp
 import kpp.forest
 import kpp.geometry
+import kpp.scores
 import kpp.solvers
-from kpp._compile import compiled
+from kpp._compile import compiled, loop_helper, loop_tuple
 from kpp._parallel import blocks_of, run_blocks
 
 PUBLIC = [
+    "AdditiveForest",
     "Attribution",
     "Bound",
     "BoundReport",
     "Certificate",
-    "CollapsedForest",
     "Diagnostics",
     "Forest",
     "KPPClassifier",
@@ -29,6 +32,7 @@ PUBLIC = [
     "PartitionOracles",
     "RawCertificate",
     "RobustnessCurve",
+    "RoutedRows",
     "audit",
     "bound_path",
     "certify",
@@ -52,11 +56,11 @@ PUBLIC = [
 ]
 # Results are made by a function, whose docstring has the example.
 RESULTS = [
+    "AdditiveForest",
     "Attribution",
     "Bound",
     "BoundReport",
     "Certificate",
-    "CollapsedForest",
     "Diagnostics",
     "PartitionOracles",
     "RawCertificate",
@@ -82,6 +86,7 @@ def test_public_names():
         kpp.geometry,
         kpp.io,
         kpp.reports,
+        kpp.scores,
         kpp.solvers,
     ],
     ids=lambda m: m.__name__,
@@ -162,6 +167,78 @@ def test_loops_take_one_type_only():
         double(np.arange(3, dtype=np.int64), out)
     with pytest.raises(TypeError, match="No matching definition"):
         double(np.arange(6.0)[::2], out)
+
+
+@loop_helper
+def plus_one(x):
+    return x + 1.0
+
+
+@loop_helper
+def plus_two(x):
+    return plus_one(plus_one(x))
+
+
+@loop_tuple("f8; in f8[]")
+class Shift(NamedTuple):
+    by: float
+    values: np.ndarray
+
+
+def test_loops_call_helpers_and_take_tuples():
+    @compiled("Shift; out f8[]")
+    def shifted(shift, out):
+        for i in range(out.size):
+            out[i] = plus_two(shift.values[i]) + shift.by
+
+    values, out = np.arange(3.0), np.empty(3)
+    values.flags.writeable = False
+    shifted(Shift(10.0, values), out)
+    assert out.tolist() == [12, 13, 14]
+    assert plus_two(1) == 3  # in Python it is what it was
+    with pytest.raises(TypeError, match="No matching definition"):
+        shifted(Shift(10.0, np.arange(3.0)), out)  # a tuple's arrays are not converted
+
+
+HELPER = """
+from kpp._compile import loop_helper
+@loop_helper
+def change(x):
+    return x + {step}
+"""
+LOOP = """
+from kpp._compile import compiled
+from helper_module import change
+@compiled("in f8[]; out f8[]")
+def loop(x, out):
+    out[0] = change(x[0])
+"""
+CALL = """
+import sys, numpy as np
+from numba.core import event
+import loop_module
+with event.install_recorder("numba:compile") as compiling:
+    out = np.empty(1)
+    loop_module.loop(np.zeros(1), out)
+print(out[0], len(compiling.buffer) > 0)
+"""
+
+
+def test_machine_code_is_kept_until_a_loop_or_its_helper_changes(tmp_path):
+    def call(step):
+        (tmp_path / "helper_module.py").write_text(HELPER.format(step=step))
+        done = run_python(
+            CALL,
+            PYTHONPATH=os.pathsep.join([str(tmp_path), *sys.path]),
+            NUMBA_CACHE_DIR=str(tmp_path / "cache"),
+        )
+        return done.stdout.split() or done.stderr
+
+    (tmp_path / "loop_module.py").write_text(LOOP)
+    assert call(1.0) == ["1.0", "True"]
+    assert call(1.0) == ["1.0", "False"]
+    assert call(2.0) == ["2.0", "True"]
+    assert call(2.0) == ["2.0", "False"]
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 7, -1])

@@ -34,28 +34,6 @@ MAY_USE = {
 
 # Known exceptions, to be emptied: a line whose exception is gone must be deleted.
 KNOWN = """
-_pipelines.py uses models.embedding.KPPEmbedding: wrong way
-_pipelines.py uses models.linear.KPPLinearModel: wrong way
-_pipelines.py uses models.reading.names_of: wrong way
-bounds/_given.py uses ._unit: private
-certificates/tables.py uses geometry._loops.path_sums: private
-cli/explain.py uses explanations._model.place_of: private
-cli/fit.py uses bounds._sample.rows_assumption: private
-diagnostics/audit.py uses bounds._sample.check_model: private
-diagnostics/diagnose.py uses bounds._given.sample_rows: private
-diagnostics/diagnose.py uses bounds._given.seen_rows: private
-diagnostics/diagnose.py uses bounds._sample.check_model: private
-diagnostics/diagnose.py uses bounds._sample.logistic_losses: private
-diagnostics/display.py uses bounds._sample.check_model: private
-diagnostics/display.py uses bounds._sample.encode: private
-diagnostics/observables.py uses bounds._sample.class_margins: private
-export/collapse.py uses geometry._loops.gather_leaves: private
-export/sklearn_forest.py uses geometry._loops.path_sums: private
-geometry/maps.py uses forest._loops.node_sums: private
-io/models.py uses ._single: private
-models/linear.py uses export.collapse.CollapsedForest: wrong way
-models/linear.py uses export.collapse.collapse: wrong way
-models/predictor.py uses geometry._loops.gather_leaves: private
 """.strip().splitlines()
 
 

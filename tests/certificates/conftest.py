@@ -9,12 +9,15 @@ from zoo import random_forest, random_node_weight, random_rows, random_tree
 
 from kpp import KPPClassifier, KPPRegressor
 from kpp.forest import Forest
+from kpp.scores import AdditiveForest
 
 
 def set_linear(model, coefficients, intercept):
     """Give a fitted model other coefficients."""
-    coefficients = np.atleast_2d(coefficients)
-    model._set_fit(model.map_, coefficients, np.atleast_1d(intercept), model.dual_coef_, 1)
+    w, b = np.atleast_2d(coefficients), np.atleast_1d(np.asarray(intercept, dtype=np.float64))
+    model.additive_ = AdditiveForest.from_coefficients(model.map_, w, b, model.additive_.classes)
+    has_one_number = isinstance(model, KPPRegressor) and len(w) == 1
+    model.node_coef_, model.intercept_ = (w[0], b[0]) if has_one_number else (w, b)
     return model
 
 

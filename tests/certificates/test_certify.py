@@ -22,8 +22,9 @@ from kpp.certificates import (
     stable_change,
     stable_radius,
 )
+from kpp.certificates.flips import flips_of
 from kpp.certificates.leafwise import dual_bound, solve
-from kpp.certificates.tables import Tables, problems_of
+from kpp.certificates.node_tables import NodeTables
 
 SEEDS = range(12)
 TASKS = ["binary", "multiclass", "regression", "targets"]
@@ -85,19 +86,21 @@ def test_between_the_paper_and_the_exact_radius(
 def test_dual_bound_is_the_minimum_over_leaves(make_model, leaves_of, seed, blocks):
     model = make_model(seed, n_trees=4, most_splits=9, blocks=blocks)
     X = random_rows(seed, 20)
-    tables = Tables.from_model(model)
-    leaf_ids = tables.leaf_ids(X)
+    tables, at = NodeTables.of(model.additive_), model.at(X)
+    leaf_ids = at.joined_leaf_ids
     obvious = leaves_of(model)
-    for problem in problems_of(tables, tables.scores(leaf_ids), None):
-        sign = 1.0 if problem.other == 0 else -1.0
-        found = solve(tables, problem, leaf_ids)
+    for flip in flips_of(tables, at.scores, None):
+        sign = 1.0 if flip.to == 0 else -1.0
+        found = solve(tables, flip, leaf_ids)
         for mu in [0.0, 1e-3, 0.1, 1.0, 30.0, *found.best_mu[:3]]:
-            bound, slope = dual_bound(tables, problem, leaf_ids, float(mu))
-            for i, row in enumerate(problem.rows):
-                expected = mu * problem.offset[i]
+            bound, slope = dual_bound(
+                tables, flip.value, flip.offset, leaf_ids, flip.rows, float(mu)
+            )
+            for i, row in enumerate(flip.rows):
+                expected = mu * flip.offset[i]
                 for tree, (leaves, distance, value) in enumerate(obvious):
-                    at = int(np.flatnonzero(leaves == leaf_ids[tree, row])[0])
-                    expected += (distance[at] + mu * sign * value[0]).min()
+                    here = int(np.flatnonzero(leaves == leaf_ids[tree, row])[0])
+                    expected += (distance[here] + mu * sign * value[0]).min()
                 assert bound[i] == pytest.approx(expected, rel=1e-12, abs=1e-12)
                 # The top is at most any tangent, and at least any value.
                 if np.isfinite(found.radius[i]) and found.best_mu[i] > 0:
@@ -110,11 +113,10 @@ def test_the_top_dominates_the_papers_radius_without_being_told(make_model):
     for seed in SEEDS:
         model = make_model(seed, n_trees=6, most_splits=10)
         X = random_rows(seed, 40)
-        tables = Tables.from_model(model)
-        leaf_ids = tables.leaf_ids(X)
-        for problem in problems_of(tables, tables.scores(leaf_ids), None):
-            found = solve(tables, problem, leaf_ids)
-            paper = (problem.margin / problem.norm) ** 2
+        tables, at = NodeTables.of(model.additive_), model.at(X)
+        for flip in flips_of(tables, at.scores, None):
+            found = solve(tables, flip, at.joined_leaf_ids)
+            paper = (flip.margin / flip.norm) ** 2
             assert (found.radius >= paper * (1 - 1e-9) - 1e-12).all()
 
 

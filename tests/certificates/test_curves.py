@@ -16,7 +16,7 @@ from kpp.certificates import (
     robustness_curve,
 )
 from kpp.certificates.deviations import RATIO, deviations
-from kpp.certificates.tables import Tables
+from kpp.certificates.node_tables import NodeTables
 from kpp.forest import Tree
 
 X, Y = load_breast_cancer(return_X_y=True)
@@ -144,7 +144,8 @@ def test_the_rise_is_within_a_grid_step_of_the_best():
     row, beyond = np.array([[-1.0]]), np.array([[1.0]])
     jump = model.predict(beyond)[0] - model.predict(row)[0]
     distance = path_distance(model, row, beyond)[0, 0]
-    rise = deviations(Tables.from_model(model), row, lipschitz_constant(model))[0].rise
+    leaf_ids = model.at(row).joined_leaf_ids
+    rise = deviations(NodeTables.of(model.additive_), leaf_ids, lipschitz_constant(model))[0].rise
     share = np.linspace(0.02, 0.98, 200)
     over = [rise(u)[0] / (s * jump) for u, s in zip(share * distance, share, strict=True)]
     assert min(over) >= 1

@@ -14,7 +14,7 @@ from zoo import random_rows
 from kpp import Forest, KPPClassifier, KPPRegressor, path_distance
 from kpp.certificates import certify, certify_raw, raw_input, raw_search
 from kpp.certificates._box_loops import descend
-from kpp.certificates.boxes import BoxProblem
+from kpp.certificates.boxes import BoxFlip
 from kpp.export import collapse
 from kpp.forest import Tree
 from kpp.forest.join import as_float64
@@ -358,7 +358,9 @@ def test_never_above_the_exact_radius_of_veritas(classifier):
     # veritas compares in float64: it gets the thresholds at which the model's rounding turns.
     collapsed = collapse(classifier)
     forest = replace(as_float64(collapsed.forest), dtype=np.float32)
-    trees = veritas.get_addtree(replace(collapsed, forest=forest).to_sklearn(), silent=True)
+    (block,) = collapsed.blocks
+    collapsed = replace(collapsed, blocks=(replace(block, forest=forest),))
+    trees = veritas.get_addtree(collapsed.to_sklearn(), silent=True)
     rows = X[:25]
     certificate = certify_raw(classifier, rows)
     for i, score in enumerate(classifier.decision_function(rows)):
@@ -476,7 +478,7 @@ def test_time_is_kept_and_what_is_unfinished_is_sound(monkeypatch):
         return lambda *arguments: begun.append((name, clock.now)) or work(*arguments)
 
     for name in ("certifies", "search"):
-        monkeypatch.setattr(BoxProblem, name, noting(name, getattr(BoxProblem, name)))
+        monkeypatch.setattr(BoxFlip, name, noting(name, getattr(BoxFlip, name)))
 
     # One look at the clock a row for its tree-by-tree radius; what is left goes to searches.
     certificate = certify_raw(model, rows, time_budget=200.0)

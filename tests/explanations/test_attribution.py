@@ -160,7 +160,7 @@ def test_a_wrong_sum_is_refused():
 def test_a_model_that_was_changed_is_noticed():
     X, y = load_diabetes(return_X_y=True)
     model = KPPRegressor(alpha=1.0, n_estimators=3, random_state=0).fit(X, y)
-    model.node_coef_ = 2 * model.node_coef_
+    model.node_coef_ *= 2
     with pytest.raises(ArithmeticError, match="changed after its fit"):
         explain(model, X)
 

@@ -180,7 +180,7 @@ def test_training_rows_bad_input():
     with pytest.raises(ValueError, match="top must be"):
         explain_training_rows(model, X[0], top=-3)
     copy = clone(model).fit(*MODELS["multiclass"][1:])
-    copy.dual_coef_ = None
+    copy.fits_ = []
     with pytest.raises(ValueError, match="no dual coefficients"):
         explain_training_rows(copy, X[0])
 

@@ -413,5 +413,5 @@ def test_bad_input():
     with pytest.raises(NotFittedError):
         explain_rules(KPPRegressor(), X[0])
     mixed, frame = fitted("categories")
-    with pytest.raises(ValueError, match="weight"):
+    with pytest.raises(ValueError, match=r"lacks \['size'\]"):
         explain_rules(mixed, frame.iloc[0].rename({"size": "weight"}))

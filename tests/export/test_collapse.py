@@ -18,6 +18,8 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from zoo import beside_thresholds
 
@@ -335,6 +337,12 @@ def test_thresholds_in_float64_decide_like_float32(scale):
     assert np.array_equal(as_float64(forest).apply(beside), forest.apply(beside))
 
 
+def test_of_a_pipeline_the_last_step_is_collapsed():
+    pipeline = make_pipeline(StandardScaler(), KPPRegressor(**SETTINGS)).fit(X, Y)
+    collapsed = collapse(pipeline)
+    assert np.array_equal(collapsed.scores(pipeline[:-1].transform(X))[:, 0], pipeline.predict(X))
+
+
 def test_bad_input():
     with pytest.raises(NotFittedError):
         collapse(KPPRegressor())
@@ -342,7 +350,7 @@ def test_bad_input():
         collapse(KPPEmbedding(n_estimators=3, random_state=0).fit(X, Y))
     with pytest.raises(TypeError, match="got RandomForestRegressor"):
         collapse(RandomForestRegressor(2).fit(X, Y))
-    with pytest.raises(TypeError, match=r"got .model."):
+    with pytest.raises(TypeError, match="got str"):
         collapse("model")
     collapsed = collapse(KPPRegressor(**SETTINGS).fit(X, Y))
     for score in (1, -1, 0.0, "a"):
@@ -350,7 +358,8 @@ def test_bad_input():
             collapsed.to_sklearn(score)
     with pytest.raises(ValueError, match="X has 9 features"):
         collapsed.scores(X[:, 1:])
-    assert repr(collapsed).startswith("CollapsedForest(n_trees=8")
+    assert repr(collapsed).startswith("AdditiveForest(n_trees=8")
+    assert "AdditiveForest" in collapsed._repr_html_()
 
 
 def test_a_fixed_forest_that_saw_other_rows():

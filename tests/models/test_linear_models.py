@@ -287,7 +287,7 @@ def test_honest_ridge_shrinks_to_the_partition_model(diabetes):
     assert np.abs(start.node_coef_).max() > 1
     rest = Ridge(0.1, solver="cholesky").fit(phi, y[rows] - start.predict(X[rows]))
     np.testing.assert_allclose(
-        model.node_coef_, start.node_coef_ + rest.node_coef_, rtol=1e-6, atol=1e-6
+        model.node_coef_, start.node_coef_ + rest.coef_, rtol=1e-6, atol=1e-6
     )
     assert model.intercept_ == pytest.approx(start.intercept_ + rest.intercept_, rel=1e-8)
 

@@ -11,20 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from kpp._compile import compiled, loop_helper
-from kpp.forest.nodes import goes_left, is_categorical
-
-
-@loop_helper
-def sides_reached(nodes: Any, v: Any, is_free: Any, x: Any, low: Any, high: Any) -> Any:
-    """Whether the box reaches the left and the right child of the split v."""
-    j = np.int64(nodes.feature[v])
-    if np.isnan(x[j]) or is_categorical(nodes.category_offsets, v):
-        if is_free[j] and is_categorical(nodes.category_offsets, v):
-            return True, True
-        left = goes_left(nodes, v, x[j])
-        return left, not left
-    return low[j] <= nodes.threshold[v], high[j] > nodes.threshold[v]
+from kpp._compile import compiled
+from kpp.forest.nodes import category_goes_left, is_categorical
 
 
 @compiled("Nodes; in b1[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; out f8[]")
@@ -44,6 +32,10 @@ def box_minima(
     what was found are left out.
     """
     tree_offsets, left = nodes.tree_offsets, nodes.left
+    feature, threshold = nodes.feature, nodes.threshold
+    missing_left = nodes.missing_left
+    category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
+    has_categories = category_offsets.size > 0
     stack = np.empty(256, np.int64)
     for tree in range(tree_offsets.size - 1):
         stack[0] = tree_offsets[tree]
@@ -58,7 +50,23 @@ def box_minima(
             if child < 0:
                 least = value[v]
                 continue
-            reach_left, reach_right = sides_reached(nodes, v, is_free, x, low, high)
+            j = np.int64(feature[v])
+            reach_left = True
+            reach_right = True
+            if has_categories and is_categorical(category_offsets, v):
+                if not is_free[j]:
+                    reach_left = (
+                        missing_left[v]
+                        if np.isnan(x[j])
+                        else category_goes_left(category_offsets, category_bits, v, x[j])
+                    )
+                    reach_right = not reach_left
+            elif np.isnan(x[j]):
+                reach_left = missing_left[v]
+                reach_right = not reach_left
+            else:
+                reach_left = low[j] <= threshold[v]
+                reach_right = high[j] > threshold[v]
             if n_open + 2 > stack.size:
                 longer = np.empty(2 * stack.size, np.int64)
                 longer[:n_open] = stack[:n_open]
@@ -106,6 +114,9 @@ def joint_minimum(
     """
     tree_offsets, left = nodes.tree_offsets, nodes.left
     feature, threshold = nodes.feature, nodes.threshold
+    missing_left = nodes.missing_left
+    category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
+    has_categories = category_offsets.size > 0
     n_trees = trees.size
     low = start_low.copy()
     high = start_high.copy()
@@ -188,7 +199,25 @@ def joint_minimum(
             trail_is_low = np.append(trail_is_low, trail_is_low)
             trail_value = np.append(trail_value, trail_value)
             size = later_node.size
-        reach_left, reach_right = sides_reached(nodes, v, is_free, x, low, high)
+        j = np.int64(feature[v])
+        reach_left = True
+        reach_right = True
+        is_cut = False
+        if has_categories and is_categorical(category_offsets, v):
+            if not is_free[j]:
+                reach_left = (
+                    missing_left[v]
+                    if np.isnan(x[j])
+                    else category_goes_left(category_offsets, category_bits, v, x[j])
+                )
+                reach_right = not reach_left
+        elif np.isnan(x[j]):
+            reach_left = missing_left[v]
+            reach_right = not reach_left
+        else:
+            reach_left = low[j] <= threshold[v]
+            reach_right = high[j] > threshold[v]
+            is_cut = reach_left and reach_right
         if not reach_right:
             v = child
             continue
@@ -201,9 +230,7 @@ def joint_minimum(
         later_sum[n_later] = total
         later_trail[n_later] = n_trail
         later_side[n_later] = 0
-        # Both sides of a categorical split are reached where its column is free: nothing is cut.
-        if not is_categorical(nodes.category_offsets, v):
-            j = np.int64(feature[v])
+        if is_cut:
             above = np.nextafter(threshold[v], np.inf)
             later_column[n_later] = j
             later_side[n_later] = 1 if go_left else 2
@@ -243,6 +270,9 @@ def descend(
     """
     tree_offsets, left = nodes.tree_offsets, nodes.left
     feature, threshold = nodes.feature, nodes.threshold
+    missing_left = nodes.missing_left
+    category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
+    has_categories = category_offsets.size > 0
     n_trees = tree_offsets.size - 1
     stack = np.empty(256, np.int64)
     stack_low = np.empty(256)
@@ -267,12 +297,15 @@ def descend(
                     while left[v] >= 0:
                         child = np.int64(left[v])
                         k = feature[v]
-                        if (
-                            k != j
-                            or np.isnan(point[k])
-                            or is_categorical(nodes.category_offsets, v)
-                        ):
-                            v = child if goes_left(nodes, v, point[k]) else child + 1
+                        if np.isnan(point[k]):
+                            v = child if missing_left[v] else child + 1
+                        elif has_categories and is_categorical(category_offsets, v):
+                            goes_left = category_goes_left(
+                                category_offsets, category_bits, v, point[k]
+                            )
+                            v = child if goes_left else child + 1
+                        elif k != j:
+                            v = child if point[k] <= threshold[v] else child + 1
                         else:
                             t = threshold[v]
                             if t < low[j] or t <= begin:

@@ -38,10 +38,10 @@ def leaf_minima(
 ) -> None:
     """For each leaf a, ``best[a] = min over leaves l of distance(a, l) + mu * value[l]``.
 
-    It fills the arrays of `minima`. Backward,
-    ``below[v] = min over the leaves l below v of C(l) + mu value[l]``. Forward, `best` of an inner node v is the least ``C(l) + mu value[l] - 2 C(lca)`` over the leaves outside v:
-    the sibling's, or what the parent already has. `arg` is the leaf that attains it,
-    `arg_value` that leaf's value.
+    It fills the arrays of `minima`. Backward, ``below[v] = min over the leaves l below v of
+    C(l) + mu value[l]``. Forward, `best` of an inner node v is the least
+    ``C(l) + mu value[l] - 2 C(lca)`` over the leaves outside v: the sibling's, or what the parent
+    already has. `arg` is the leaf that attains it, `arg_value` that leaf's value.
     """
     tree_offsets, parent, left = nodes.tree_offsets, nodes.parent, nodes.left
     mu, below, best, arg_value = minima.mu, minima.below, minima.best, minima.arg_value

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from kpp._typing import BoolArray, FloatArray
+from kpp._typing import BoolArray, FloatArray, OffsetArray
 from kpp.certificates._box_loops import box_minima, descend, joint_minimum
 from kpp.certificates._loops import Minima, leaf_minima
-from kpp.certificates.tables import Problem, gamma, largest_values
+from kpp.certificates.flips import Flip
+from kpp.certificates.node_tables import gamma, largest_values
 from kpp.forest.arrays import Forest
 from kpp.forest.layout import CATEGORICAL, NUMERICAL
 
@@ -107,7 +107,7 @@ class Outcome:
     point: FloatArray | None = None
 
 
-class BoxProblem:
+class BoxFlip:
     r"""One way for the answer to change, tested on boxes.
 
     A box is certified when the margin :math:`o + \sum_t v_t(\ell_t)` stays positive over the
@@ -117,24 +117,24 @@ class BoxProblem:
     ----------
     splits : Splits
         The forest.
-    problem : Problem
+    flip : Flip
         Values and offsets.
     least_below : array of shape (n_nodes,)
         From `least_values`.
     """
 
-    def __init__(self, splits: Splits, problem: Problem, least_below: FloatArray) -> None:
+    def __init__(self, splits: Splits, flip: Flip, least_below: FloatArray) -> None:
         self.splits = splits
-        self.value = problem.value
+        self.value = flip.value
         self.fixed = np.zeros_like(splits.is_free)
         forest = splits.forest
         self.least_below = least_below
-        size = largest_values(forest, problem.value).sum()
-        self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(problem.offset))
+        size = largest_values(forest, flip.value).sum()
+        self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(flip.offset))
         # The sum of leaf values must exceed this for the answer to stay; below the second
         # number it changes for certain.
-        self.need = self.slack - problem.offset
-        self.flips_below = -problem.offset - 2 * problem.tau - self.slack
+        self.need = self.slack - flip.offset
+        self.flips_below = -flip.offset - 2 * flip.tau - self.slack
 
     def minima(self, x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Least value that the box reaches in each tree, shape (n_trees,)."""
@@ -186,16 +186,16 @@ class BoxProblem:
                 old = float(bounds[group].sum())
                 # Above this the group alone makes up for what the others lack.
                 enough = need - (total - old)
-                found, cost, exceeded = self._least(
-                    order[group], minima, x, low, high, enough, share
+                least, cost, *_ = self._least_sum(
+                    order[group], minima, x, low, high, enough, -np.inf, share
                 )
                 visits += cost
-                if exceeded:
+                if cost > share:
                     continue
-                if found > enough:
+                if least > enough:
                     return Outcome(PROVED, visits)
-                total += max(found - old, 0.0)
-                bounds[group] = max(found, old) / len(bounds[group])
+                total += max(least - old, 0.0)
+                bounds[group] = max(least, old) / len(bounds[group])
             if visits >= max_visits:
                 break
         return Outcome(OPEN, visits)
@@ -223,7 +223,7 @@ class BoxProblem:
 
     def _joint(
         self,
-        order: Any,
+        order: OffsetArray,
         minima: FloatArray,
         x: FloatArray,
         low: FloatArray,
@@ -232,47 +232,37 @@ class BoxProblem:
         flips_below: float,
         max_visits: int,
     ) -> Outcome:
-        best = np.array([np.nextafter(need, np.inf)])
-        best_low, best_high = low.copy(), high.copy()
-        visits = np.zeros(1, dtype=np.int64)
-        joint_minimum(
-            order,
-            self.splits.forest.nodes,
-            self.splits.is_free,
-            self.least_below,
-            self.value,
-            x,
-            low,
-            high,
-            _rest(minima[order]),
-            flips_below,
-            max_visits,
-            best,
-            best_low,
-            best_high,
-            visits,
+        """Search all trees jointly."""
+        least, visits, lowest, highest = self._least_sum(
+            order, minima, x, low, high, need, flips_below, max_visits
         )
-        if best[0] < flips_below:
-            point = np.where(np.isnan(x), x, np.clip(x, best_low, best_high))
+        if least < flips_below:
+            point = np.where(np.isnan(x), x, np.clip(x, lowest, highest))
             # With free categories the leaves need not be those of one category: look again.
             if self._at(point).sum() < flips_below:
-                return Outcome(FOUND, int(visits[0]), point)
-            return Outcome(OPEN, int(visits[0]))
-        exhausted = visits[0] > max_visits
-        proved = not exhausted and best[0] > need
-        return Outcome(PROVED if proved else OPEN, int(visits[0]))
+                return Outcome(FOUND, visits, point)
+            return Outcome(OPEN, visits)
+        proved = visits <= max_visits and least > need
+        return Outcome(PROVED if proved else OPEN, visits)
 
-    def _least(
+    def _least_sum(
         self,
-        trees: Any,
+        trees: OffsetArray,
         minima: FloatArray,
         x: FloatArray,
         low: FloatArray,
         high: FloatArray,
-        enough: float,
+        need: float,
+        flips_below: float,
         max_visits: int,
-    ) -> tuple[float, int, bool]:
-        best = np.array([np.nextafter(enough, np.inf)])
+    ) -> tuple[float, int, FloatArray, FloatArray]:
+        """Least sum of some trees that a point of the box reaches, unless it exceeds `need`.
+
+        With it come the nodes visited, more than `max_visits` where the search was given up, and
+        the sides of a box that reaches the sum. It ends early below `flips_below`.
+        """
+        best = np.array([np.nextafter(need, np.inf)])
+        lowest, highest = low.copy(), high.copy()
         visits = np.zeros(1, dtype=np.int64)
         joint_minimum(
             np.ascontiguousarray(trees),
@@ -284,14 +274,14 @@ class BoxProblem:
             low,
             high,
             _rest(minima[trees]),
-            -np.inf,
+            flips_below,
             max_visits,
             best,
-            low.copy(),
-            high.copy(),
+            lowest,
+            highest,
             visits,
         )
-        return float(best[0]), int(visits[0]), bool(visits[0] > max_visits)
+        return float(best[0]), int(visits[0]), lowest, highest
 
 
 def categorical_columns(forest: Forest) -> BoolArray:

@@ -11,10 +11,12 @@ from kpp._checks import check_choice
 from kpp._shown import Shown
 from kpp._typing import BoolArray, FloatArray, IntArray, OffsetArray
 from kpp.certificates._loops import minimising_leaves
+from kpp.certificates.flips import check_epsilon, flips_of
 from kpp.certificates.leafwise import solve
 from kpp.certificates.lipschitz import safe_lipschitz_radius
-from kpp.certificates.tables import Tables, Way, check_epsilon, problems_of
-from kpp.models.reading import check_model
+from kpp.certificates.node_tables import Contrast, NodeTables
+from kpp.certificates.rows import one_or_many
+from kpp.models.asking import ask
 
 METHODS = ("leafwise", "lipschitz")
 
@@ -28,7 +30,8 @@ class Crossing(Shown):
     tree, node : int
         Tree, and the node (of the collapsed forest) whose other side is taken.
     feature : int
-        Column of X that it tests.
+        Column that it tests, of those that the model sees: a place in the certificate's
+        `feature_names`.
     threshold : float
         The row lies on one side of it; NaN for a categorical split.
     goes_left : bool
@@ -74,6 +77,8 @@ class Certificate(Shown):
         "leafwise" or "lipschitz".
     epsilon : array of shape (n_targets,), or None
         The tolerance of a regressor.
+    feature_names : tuple of str
+        The columns that the model sees: behind a preparation, the prepared ones.
     """
 
     radius: FloatArray
@@ -83,12 +88,13 @@ class Certificate(Shown):
     nearest: OffsetArray
     method: str
     epsilon: FloatArray | None
-    _tables: Tables = field(repr=False)
+    feature_names: tuple[str, ...]
+    _tables: NodeTables = field(repr=False)
     _leaf_ids: IntArray = field(repr=False)
     _flip_mu: FloatArray = field(repr=False)
     _flip_margin: FloatArray = field(repr=False)
-    _ways: list[Way] = field(repr=False)
-    _way_of_row: OffsetArray = field(repr=False)
+    _contrasts: list[Contrast] = field(repr=False)
+    _contrast_of_row: OffsetArray = field(repr=False)
 
     def __repr__(self) -> str:
         return (
@@ -123,7 +129,7 @@ class Certificate(Shown):
             raise ValueError("The splits to cross belong to method='leafwise'.")
         if not np.isfinite(self._flip_mu[row]):
             return []
-        value = self._tables.value(self._ways[self._way_of_row[row]])
+        value = self._tables.value(self._contrasts[self._contrast_of_row[row]])
         # At its own mu the combination ties with others; a little above it stands alone.
         for above in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0):
             mu = self._flip_mu[row] * (1 + above)
@@ -148,10 +154,10 @@ def certify(model: Any, X: Any, *, method: str = "leafwise", epsilon: Any = None
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
-        Fitted.
-    X : array-like or data frame of shape (n_rows, n_features)
-        Rows.
+    model : KPPRegressor, KPPClassifier or Pipeline
+        Fitted. In a Pipeline the metric is that of the prepared rows.
+    X : array-like, data frame or RoutedRows of shape (n_rows, n_features), or one row
+        Rows; one row may come as a 1-d array, a Series or a mapping.
     method : {"leafwise", "lipschitz"}, default="leafwise"
         Which certificate is the `radius`. The paper's is always there as `lipschitz`.
     epsilon : float, or array-like of shape (n_targets,), optional
@@ -189,34 +195,34 @@ def certify(model: Any, X: Any, *, method: str = "leafwise", epsilon: Any = None
     True
     """
     check_choice("method", method, METHODS)
-    check_model(model)
-    tables = Tables.from_model(model)
-    tolerance = check_epsilon(tables, epsilon)
-    leaf_ids = tables.leaf_ids(X)
-    scores = tables.scores(leaf_ids)
-    n_rows = len(scores)
+    question = ask(model)
+    tolerance = check_epsilon(question.additive, epsilon)
+    tables = NodeTables.of(question.additive, n_jobs=question.model.n_jobs)
+    routed = one_or_many(question, X)
+    leaf_ids, n_rows = routed.joined_leaf_ids, len(routed)
     radius, lipschitz, margin = (np.full(n_rows, np.inf) for _ in range(3))
     flip_mu = np.full(n_rows, np.inf)
     nearest = np.full(n_rows, -2, dtype=np.int64)
     never = np.ones(n_rows, dtype=bool)
-    flip_margin, way_of_row = np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64)
-    ways: list[Way] = []
-    for problem in problems_of(tables, scores, tolerance):
-        rows = problem.rows
-        paper = safe_lipschitz_radius(tables, problem)
+    flip_margin, contrast_of_row = np.zeros(n_rows), np.zeros(n_rows, dtype=np.int64)
+    contrasts: list[Contrast] = []
+    for flip in flips_of(tables, routed.scores, tolerance):
+        rows = flip.rows
+        paper = safe_lipschitz_radius(tables, flip)
         lipschitz[rows] = np.minimum(lipschitz[rows], paper)
-        margin[rows] = np.minimum(margin[rows], problem.margin)
-        found = solve(tables, problem, leaf_ids) if method == "leafwise" else None
-        own = paper if found is None else np.maximum(found.radius, paper)
-        never[rows] &= np.isinf(own) if found is None else found.never
-        closer = (own < radius[rows]) | ((nearest[rows] == -2) & np.isfinite(own))
-        radius[rows] = np.minimum(radius[rows], own)
-        nearest[rows[closer]] = problem.other
-        if found is not None:
-            flip_mu[rows[closer]] = found.flip_mu[closer]
-            flip_margin[rows[closer]] = problem.margin[closer]
-            way_of_row[rows[closer]] = len(ways)
-        ways.append(problem.way)
+        margin[rows] = np.minimum(margin[rows], flip.margin)
+        leafwise = solve(tables, flip, leaf_ids) if method == "leafwise" else None
+        # Both are sound, so the larger one is certified against this flip.
+        certified = paper if leafwise is None else np.maximum(leafwise.radius, paper)
+        never[rows] &= np.isinf(certified) if leafwise is None else leafwise.never
+        closer = (certified < radius[rows]) | ((nearest[rows] == -2) & np.isfinite(certified))
+        radius[rows] = np.minimum(radius[rows], certified)
+        nearest[rows[closer]] = flip.to
+        if leafwise is not None:
+            flip_mu[rows[closer]] = leafwise.flip_mu[closer]
+            flip_margin[rows[closer]] = flip.margin[closer]
+            contrast_of_row[rows[closer]] = len(contrasts)
+        contrasts.append(flip.contrast)
     return Certificate(
         radius=radius,
         margin=margin,
@@ -225,16 +231,19 @@ def certify(model: Any, X: Any, *, method: str = "leafwise", epsilon: Any = None
         nearest=nearest,
         method=method,
         epsilon=tolerance,
+        feature_names=question.names,
         _tables=tables,
         _leaf_ids=leaf_ids,
         _flip_mu=flip_mu,
         _flip_margin=flip_margin,
-        _ways=ways,
-        _way_of_row=way_of_row,
+        _contrasts=contrasts,
+        _contrast_of_row=contrast_of_row,
     )
 
 
-def _crossings(tables: Tables, value: FloatArray, leaves: IntArray, mu: float) -> list[Crossing]:
+def _crossings(
+    tables: NodeTables, value: FloatArray, leaves: IntArray, mu: float
+) -> list[Crossing]:
     forest = tables.forest
     leaves = np.ascontiguousarray(leaves)
     arg = np.empty_like(leaves)

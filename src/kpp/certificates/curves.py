@@ -15,8 +15,9 @@ from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.certificates.certify import METHODS, certify
 from kpp.certificates.deviations import Deviations, deviations
 from kpp.certificates.lipschitz import check_radii, lipschitz_constant
-from kpp.certificates.tables import Tables, check_some_rows
-from kpp.models.reading import check_model
+from kpp.certificates.node_tables import NodeTables
+from kpp.models.asking import Question, ask
+from kpp.scores import RoutedRows
 
 N_RADII = 201
 
@@ -142,9 +143,9 @@ def robustness_curve(
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
+    model : KPPRegressor, KPPClassifier or Pipeline
         Fitted.
-    X : array-like or data frame of shape (n_rows, n_features)
+    X : array-like, data frame or RoutedRows of shape (n_rows, n_features)
         Rows, usually held out.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         Their labels. Several targets are averaged.
@@ -184,10 +185,9 @@ def robustness_curve(
     True
     """
     check_choice("method", method, METHODS)
-    check_model(model)
-    if hasattr(model, "classes_"):
-        return _accuracy_curve(model, X, y, radii, method)
-    return _error_curve(model, X, y, radii, method)
+    question = ask(model)
+    curve = _accuracy_curve if question.is_classifier else _error_curve
+    return curve(question, question.rows(X), y, radii, method)
 
 
 def combine_curves(curves: Sequence[RobustnessCurve], *, radii: Any = None) -> CurveBand:
@@ -254,10 +254,13 @@ class _Accuracy:
         return float(counts.mean())
 
 
-def _accuracy_curve(model: Any, X: Any, y: Any, radii: Any, method: str) -> RobustnessCurve:
-    certificate = certify(model, X, method=method)
-    labels = _check_labels(model, y, len(certificate.radius))
-    right = (model.predict(X) == labels) & (certificate.margin > 0)
+def _accuracy_curve(
+    question: Question, rows: RoutedRows, y: Any, radii: Any, method: str
+) -> RobustnessCurve:
+    certificate = certify(question.model, rows, method=method)
+    assert question.additive.classes is not None
+    labels = _check_labels(question.additive.classes, y, len(rows))
+    right = (question.model.predict(rows) == labels) & (certificate.margin > 0)
     evaluate = _Accuracy(right, certificate.radius)
     finite = certificate.radius[np.isfinite(certificate.radius)]
     u_max = float(finite.max()) if len(finite) else np.inf
@@ -278,15 +281,15 @@ def _accuracy_curve(model: Any, X: Any, y: Any, radii: Any, method: str) -> Robu
     )
 
 
-def _check_labels(model: Any, y: Any, n_rows: int) -> AnyArray:
+def _check_labels(classes: AnyArray, y: Any, n_rows: int) -> AnyArray:
     labels = np.asarray(y)
     if labels.shape != (n_rows,):
         raise ValueError(f"y must have one label per row, shape ({n_rows},); got {labels.shape}.")
-    unknown = sorted(set(labels.tolist()) - set(model.classes_.tolist()), key=repr)
+    unknown = sorted(set(labels.tolist()) - set(classes.tolist()), key=repr)
     if unknown:
         raise ValueError(
             f"y holds labels that the model does not know: {unknown[:5]}; it knows "
-            f"{model.classes_.tolist()[:10]}."
+            f"{classes.tolist()[:10]}."
         )
     return labels
 
@@ -316,8 +319,10 @@ class _SquaredError:
         return float(np.mean(totals))
 
 
-def _error_curve(model: Any, X: Any, y: Any, radii: Any, method: str) -> RobustnessCurve:
-    prediction = np.asarray(model.predict(check_some_rows(model, X)))
+def _error_curve(
+    question: Question, rows: RoutedRows, y: Any, radii: Any, method: str
+) -> RobustnessCurve:
+    prediction = np.asarray(question.model.predict(rows))
     target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     if target.ndim == 2 and target.shape[1] == 1 and prediction.ndim == 1:
         target = target[:, 0]
@@ -328,7 +333,7 @@ def _error_curve(model: Any, X: Any, y: Any, radii: Any, method: str) -> Robustn
     n_rows = len(prediction)
     target = target.reshape(n_rows, -1)
     residual = target - prediction.reshape(n_rows, -1)
-    norm = lipschitz_constant(model)
+    norm = lipschitz_constant(question.model)
     ratio = np.divide(
         np.abs(target).max(axis=0), norm, out=np.full(len(norm), np.inf), where=norm > 0
     )
@@ -336,7 +341,8 @@ def _error_curve(model: Any, X: Any, y: Any, radii: Any, method: str) -> Robustn
     u = _radii_of_curve(radii, u_max)
     moves = None
     if method == "leafwise":
-        moves = deviations(Tables.from_model(model), X, norm)
+        tables = NodeTables.of(question.additive, n_jobs=question.model.n_jobs)
+        moves = deviations(tables, rows.joined_leaf_ids, norm)
     evaluate = _SquaredError(residual, norm, moves)
     return RobustnessCurve(
         radii=u,

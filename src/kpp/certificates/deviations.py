@@ -12,13 +12,12 @@ bounds :math:`f(x') - f(x)` over all x' with :math:`\delta_T(x, x') \le u`: ever
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from kpp._typing import FloatArray
+from kpp._typing import FloatArray, IntArray
 from kpp.certificates.leafwise import dual_bound
-from kpp.certificates.tables import Problem, Tables, Way, gamma, largest_values, lowest_values
+from kpp.certificates.node_tables import NodeTables, largest_values, lowest_values
 
 # Neighbouring mu differ by this factor, and -E does not fall: the grid's mu at or below the best
 # one gives a bound at most this factor, 19%, above the best. One stump comes to 13%.
@@ -61,15 +60,15 @@ class Deviations:
     fall: OneSided
 
 
-def deviations(tables: Tables, X: Any, norm: FloatArray) -> list[Deviations]:
+def deviations(tables: NodeTables, leaf_ids: IntArray, norm: FloatArray) -> list[Deviations]:
     """Bound rise and fall of every target for every row.
 
     Parameters
     ----------
-    tables : Tables
+    tables : NodeTables
         The model.
-    X : array-like or data frame of shape (n_rows, n_features)
-        Rows.
+    leaf_ids : int32 array of shape (n_trees, n_rows)
+        The leaves of the rows.
     norm : array of shape (n_targets,)
         Lipschitz constants.
 
@@ -78,10 +77,11 @@ def deviations(tables: Tables, X: Any, norm: FloatArray) -> list[Deviations]:
     deviations : list of Deviations
         One per target. They hold 16 bytes for each row, target and mu.
     """
-    leaf_ids = tables.leaf_ids(X)
     result = []
     for k in range(len(norm)):
-        at_row = sum(tables.values[k][leaves] for leaves in leaf_ids)
+        at_row = np.zeros(leaf_ids.shape[1])
+        for leaves in leaf_ids:
+            at_row += tables.values[k][leaves]
         sides = [
             _one_sided(tables, leaf_ids, sign * tables.values[k], sign * at_row, k, norm[k])
             for sign in (-1.0, 1.0)
@@ -91,36 +91,28 @@ def deviations(tables: Tables, X: Any, norm: FloatArray) -> list[Deviations]:
 
 
 def _one_sided(
-    tables: Tables, leaf_ids: Any, value: FloatArray, at_row: Any, score: int, norm: float
+    tables: NodeTables,
+    leaf_ids: IntArray,
+    value: FloatArray,
+    at_row: FloatArray,
+    score: int,
+    norm: float,
 ) -> OneSided:
-    forest = tables.forest
+    forest, rows = tables.forest, np.arange(len(at_row))
     least = lowest_values(forest, value).sum()
     # Predictions are rounded, the old one and the new one, and so are these sums.
     tau = 4 * tables.score_error(score)
     most = np.maximum(at_row - least, 0.0) + tau
     if norm == 0:
-        return OneSided(np.empty(0), np.empty((leaf_ids.shape[1], 0)), np.zeros(len(most)))
-    n_rows = leaf_ids.shape[1]
-    problem = Problem(
-        rows=np.arange(n_rows),
-        way=Way(score, None, 1),
-        value=value,
-        offset=-at_row,
-        margin=np.zeros(n_rows),
-        norm=norm,
-        weight_error=0.0,
-        tau=tau,
-        other=0,
-    )
+        return OneSided(np.empty(0), np.empty((len(rows), 0)), np.zeros(len(rows)))
     size = float(largest_values(forest, value).sum())
-    rounding = 2 * gamma(forest.n_trees + 2 * tables.depth + 16)
-    constant = rounding * 4 * tables.diameter
-    per_mu = rounding * 2 * size + tau
+    constant = tables.rounding * 4 * tables.diameter
+    per_mu = tables.rounding * 2 * size + tau
     # Below the first mu the Lipschitz bound is as good for radii above 1e-12 of the diameter.
     mu = 1e-6 * np.sqrt(max(tables.diameter, 1e-300)) / norm
     grid, columns = [], []
     for _ in range(MAX_GRID):
-        dual, slope = dual_bound(tables, problem, leaf_ids, mu)
+        dual, slope = dual_bound(tables, value, -at_row, leaf_ids, rows, mu)
         grid.append(mu)
         columns.append(dual - constant - mu * per_mu)
         # Once every tree has gone to its extreme leaf, larger mu give nothing new.

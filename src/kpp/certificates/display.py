@@ -9,6 +9,7 @@ import numpy as np
 
 from kpp._axes import axes_or_new
 from kpp.certificates.curves import CurveBand, RobustnessCurve, robustness_curve
+from kpp.models.asking import ask
 
 LABELS = {"accuracy": "certified accuracy", "squared error": "certified mean squared error"}
 METHOD_LABELS = {"leafwise": "leafwise", "lipschitz": "Lipschitz"}
@@ -63,9 +64,9 @@ class RobustnessCurveDisplay:
 
         Parameters
         ----------
-        model : KPPRegressor or KPPClassifier
+        model : KPPRegressor, KPPClassifier or Pipeline
             Fitted.
-        X : array-like or data frame of shape (n_rows, n_features)
+        X : array-like, data frame or RoutedRows of shape (n_rows, n_features)
             Rows.
         y : array-like of shape (n_rows,)
             Their labels.
@@ -78,7 +79,8 @@ class RobustnessCurveDisplay:
         -------
         display : RobustnessCurveDisplay
         """
-        curves = [robustness_curve(model, X, y, method=method) for method in methods]
+        rows = ask(model).rows(X)
+        curves = [robustness_curve(model, rows, y, method=method) for method in methods]
         return cls(curves).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> RobustnessCurveDisplay:

@@ -25,7 +25,8 @@ import numpy as np
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
 from kpp.certificates._loops import Minima, leaf_minima, sum_minima, tangent_steps
-from kpp.certificates.tables import Problem, Tables, gamma, largest_values, lowest_values
+from kpp.certificates.flips import Flip
+from kpp.certificates.node_tables import NodeTables, gamma, largest_values, lowest_values
 
 ROWS_PER_BLOCK = 512
 N_TREE_BLOCKS = 8
@@ -39,7 +40,7 @@ MAX_DOUBLINGS = 200
 
 @dataclass(frozen=True, eq=False)
 class Leafwise:
-    """The certificate of one problem.
+    """The certificate against one flip.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ class Leafwise:
     flip_mu: FloatArray
 
 
-def minima_at(tables: Tables, value: FloatArray, mu: float) -> Minima:
+def minima_at(tables: NodeTables, value: FloatArray, mu: float) -> Minima:
     """Return the least ``distance + mu * value`` seen from every leaf."""
     forest = tables.forest
     below, best, arg_value = (np.empty(forest.n_nodes) for _ in range(3))
@@ -75,21 +76,25 @@ def minima_at(tables: Tables, value: FloatArray, mu: float) -> Minima:
 
 
 def dual_bound(
-    tables: Tables, problem: Problem, leaf_ids: IntArray, mu: float
+    tables: NodeTables,
+    value: FloatArray,
+    offset: FloatArray,
+    leaf_ids: IntArray,
+    rows: OffsetArray,
+    mu: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """D(mu) and its slope for the rows of a problem, each of shape (n,); rounded, not lowered."""
-    minima = minima_at(tables, problem.value, mu)
-    return _sum(tables, leaf_ids, problem.rows, problem.offset, minima)
+    """D(mu) of some rows and its slope, each of shape (n,); rounded, not lowered."""
+    return _sum(tables, leaf_ids, rows, offset, minima_at(tables, value, mu))
 
 
-def solve(tables: Tables, problem: Problem, leaf_ids: IntArray) -> Leafwise:
-    """Maximise D for every row of a problem.
+def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
+    """Maximise D for every row of a flip.
 
     Parameters
     ----------
-    tables : Tables
+    tables : NodeTables
         The model.
-    problem : Problem
+    flip : Flip
         Which rows, and how their answer may change.
     leaf_ids : int32 array of shape (n_trees, n_all_rows)
         The leaves of all rows.
@@ -97,33 +102,32 @@ def solve(tables: Tables, problem: Problem, leaf_ids: IntArray) -> Leafwise:
     Returns
     -------
     certificate : Leafwise
-        For the rows of the problem, in their order.
+        For the rows of the flip, in their order.
     """
-    forest, n = tables.forest, len(problem.rows)
-    if tables.is_constant(problem.way):
+    forest, n = tables.forest, len(flip.rows)
+    if tables.is_constant(flip.contrast):
         always = np.full(n, np.inf)
         return Leafwise(always, np.ones(n, dtype=bool), np.zeros(n), always)
-    worst = problem.offset + lowest_values(forest, problem.value).sum()
-    total = float(largest_values(forest, problem.value).sum())
+    worst = flip.offset + lowest_values(forest, flip.value).sum()
+    total = float(largest_values(forest, flip.value).sum())
     # These sums are rounded too; the offset has given away the model's rounding only.
-    slack = gamma(forest.n_trees + 2) * (total + np.abs(problem.offset))
+    slack = gamma(forest.n_trees + 2) * (total + np.abs(flip.offset))
     never = worst > slack
-    margin = problem.offset + _values_at(problem, leaf_ids)
+    margin = flip.offset + _values_at(flip, leaf_ids)
     radius, best_mu = np.where(never, np.inf, 0.0), np.zeros(n)
     flip_mu = np.where(margin > 0, np.inf, 0.0)
     open_rows = np.flatnonzero(~never & (margin > slack))
     # The norm is 0 for two classes with the same w. They differ by their intercepts: by more than
     # the rounding of both, and never flip, or by less, and may at any row.
-    if problem.norm == 0 or len(open_rows) == 0:
+    if flip.norm == 0 or len(open_rows) == 0:
         return Leafwise(radius, never, best_mu, flip_mu)
 
     # Every computed D(mu) is within this of the exact one, and distances within the same.
-    rounding = 2 * gamma(forest.n_trees + 2 * tables.depth + 16)
-    largest_offset = float(np.abs(problem.offset[open_rows]).max())
-    constant_error = rounding * 4 * tables.diameter
-    error_per_mu = rounding * (total + largest_offset)
+    largest_offset = float(np.abs(flip.offset[open_rows]).max())
+    constant_error = tables.rounding * 4 * tables.diameter
+    error_per_mu = tables.rounding * (total + largest_offset)
 
-    start = margin[open_rows] / problem.norm / problem.norm
+    start = margin[open_rows] / flip.norm / flip.norm
     order = np.argsort(start, kind="stable")
     open_rows, start = open_rows[order], start[order]
     waiting = 0  # rows from here on have their top above the grid so far
@@ -133,17 +137,17 @@ def solve(tables: Tables, problem: Problem, leaf_ids: IntArray) -> Leafwise:
         if len(active) == 0:
             if waiting == len(open_rows):
                 break
-            low, mu = minima_at(tables, problem.value, start[waiting]), 2 * start[waiting]
+            low, mu = minima_at(tables, flip.value, start[waiting]), 2 * start[waiting]
         assert low is not None
-        high = minima_at(tables, problem.value, mu)
+        high = minima_at(tables, flip.value, mu)
         joined = int(np.searchsorted(start, mu, side="right"))
         active = np.concatenate([active, open_rows[waiting:joined]])
         waiting = joined
-        _, slope = _sum(tables, leaf_ids, problem.rows[active], problem.offset[active], high)
+        _, slope = _sum(tables, leaf_ids, flip.rows[active], flip.offset[active], high)
         done = active[slope <= 0]
-        for rows, left, right in _halved(tables, problem, leaf_ids, done, low, high, MAX_HALVINGS):
+        for rows, left, right in _halved(tables, flip, leaf_ids, done, low, high, MAX_HALVINGS):
             radius[rows], best_mu[rows], flip_mu[rows] = _climb(
-                tables, problem, leaf_ids, rows, left, right, constant_error, error_per_mu
+                tables, flip, leaf_ids, rows, left, right, constant_error, error_per_mu
             )
         active = active[slope > 0]
         low, mu = high, 2 * mu
@@ -152,15 +156,15 @@ def solve(tables: Tables, problem: Problem, leaf_ids: IntArray) -> Leafwise:
     return Leafwise(np.maximum(radius, 0.0), never, best_mu, flip_mu)
 
 
-def _values_at(problem: Problem, leaf_ids: IntArray) -> FloatArray:
-    total = np.zeros(len(problem.rows))
+def _values_at(flip: Flip, leaf_ids: IntArray) -> FloatArray:
+    total = np.zeros(len(flip.rows))
     for leaves in leaf_ids:
-        total += problem.value[leaves[problem.rows]]
+        total += flip.value[leaves[flip.rows]]
     return total
 
 
 def _sum(
-    tables: Tables,
+    tables: NodeTables,
     leaf_ids: IntArray,
     rows: OffsetArray,
     offset: FloatArray,
@@ -177,8 +181,8 @@ def _sum(
 
 
 def _halved(
-    tables: Tables,
-    problem: Problem,
+    tables: NodeTables,
+    flip: Flip,
     leaf_ids: IntArray,
     members: OffsetArray,
     low: Minima,
@@ -196,16 +200,16 @@ def _halved(
     if halvings == 0 or len(members) < per_scan:
         yield members, low, high
         return
-    middle = minima_at(tables, problem.value, np.sqrt(low.mu) * np.sqrt(high.mu))
-    _, slope = _sum(tables, leaf_ids, problem.rows[members], problem.offset[members], middle)
+    middle = minima_at(tables, flip.value, np.sqrt(low.mu) * np.sqrt(high.mu))
+    _, slope = _sum(tables, leaf_ids, flip.rows[members], flip.offset[members], middle)
     before, after = members[slope <= 0], members[slope > 0]
-    yield from _halved(tables, problem, leaf_ids, before, low, middle, halvings - 1)
-    yield from _halved(tables, problem, leaf_ids, after, middle, high, halvings - 1)
+    yield from _halved(tables, flip, leaf_ids, before, low, middle, halvings - 1)
+    yield from _halved(tables, flip, leaf_ids, after, middle, high, halvings - 1)
 
 
 def _climb(
-    tables: Tables,
-    problem: Problem,
+    tables: NodeTables,
+    flip: Flip,
     leaf_ids: IntArray,
     members: OffsetArray,
     low: Minima,
@@ -213,8 +217,8 @@ def _climb(
     constant_error: float,
     error_per_mu: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    rows = np.ascontiguousarray(problem.rows[members])
-    offset = np.ascontiguousarray(problem.offset[members])
+    rows = np.ascontiguousarray(flip.rows[members])
+    offset = np.ascontiguousarray(flip.offset[members])
     safe, best_mu, flip_mu = (np.empty(len(rows)) for _ in range(3))
     _each_run_of_rows(
         len(rows),
@@ -224,7 +228,7 @@ def _climb(
             rows,
             tables.forest.nodes,
             tables.C,
-            problem.value,
+            flip.value,
             offset,
             low,
             high,

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from kpp._typing import FloatArray
-from kpp.certificates.tables import Problem, Tables, check_epsilon, gamma
-from kpp.models.data import check_new_rows
-from kpp.models.reading import check_model
+from kpp.certificates.flips import Flip, check_epsilon
+from kpp.certificates.node_tables import NodeTables
+from kpp.certificates.rows import one_or_many
+from kpp.models.asking import Question, ask
 
 
 def lipschitz_bound(model: Any, X: Any, Y: Any = None) -> FloatArray:
@@ -19,11 +20,11 @@ def lipschitz_bound(model: Any, X: Any, Y: Any = None) -> FloatArray:
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
+    model : KPPRegressor, KPPClassifier or Pipeline
         Fitted.
-    X : array-like or data frame of shape (n, n_features)
+    X : array-like, data frame or RoutedRows of shape (n, n_features), or one row
         Rows.
-    Y : array-like or data frame of shape (n', n_features), optional
+    Y : array-like, data frame or RoutedRows of shape (n', n_features), optional
         Other rows; X itself by default.
 
     Returns
@@ -46,10 +47,9 @@ def lipschitz_bound(model: Any, X: Any, Y: Any = None) -> FloatArray:
     >>> bool((abs(f[:, None] - f) <= lipschitz_bound(model, X[:5]) + 1e-9).all())
     True
     """
-    check_model(model)
-    rows = model.map_.on(check_new_rows(model, X))
-    others = None if Y is None else model.map_.on(check_new_rows(model, Y))
-    distance = np.sqrt(rows.distances(others))
+    question = ask(model)
+    others = None if Y is None else one_or_many(question, Y).map
+    distance = np.sqrt(one_or_many(question, X).map.distances(others))
     bounds = lipschitz_constant(model)[:, None, None] * distance
     return bounds[0] if len(bounds) == 1 else bounds
 
@@ -59,7 +59,7 @@ def lipschitz_constant(model: Any) -> FloatArray:
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
+    model : KPPRegressor, KPPClassifier or Pipeline
         Fitted.
 
     Returns
@@ -75,8 +75,7 @@ def lipschitz_constant(model: Any) -> FloatArray:
     >>> lipschitz_constant(model.fit(*load_iris(return_X_y=True))).shape
     (3,)
     """
-    check_model(model)
-    return np.linalg.norm(np.atleast_2d(model.node_coef_), axis=1)
+    return np.linalg.norm(ask(model).node_coef, axis=1)
 
 
 def stable_radius(model: Any, epsilon: Any) -> float:
@@ -86,7 +85,7 @@ def stable_radius(model: Any, epsilon: Any) -> float:
 
     Parameters
     ----------
-    model : KPPRegressor
+    model : KPPRegressor or Pipeline
         Fitted.
     epsilon : float, or array-like of shape (n_targets,)
         Positive, in units of y.
@@ -115,8 +114,7 @@ def stable_radius(model: Any, epsilon: Any) -> float:
     >>> round(float(stable_change(model, stable_radius(model, 10.0))), 9)
     10.0
     """
-    tables = _regressor(model)
-    tolerance = check_epsilon(tables, epsilon)
+    tolerance = check_epsilon(_ask_regressor(model).additive, epsilon)
     assert tolerance is not None
     norm = lipschitz_constant(model)
     ratio = np.divide(tolerance, norm, out=np.full(len(norm), np.inf), where=norm > 0)
@@ -128,7 +126,7 @@ def stable_change(model: Any, radius: Any) -> FloatArray:
 
     Parameters
     ----------
-    model : KPPRegressor
+    model : KPPRegressor or Pipeline
         Fitted.
     radius : float or array-like
         u, not negative, in :math:`\delta_T`.
@@ -152,7 +150,7 @@ def stable_change(model: Any, radius: Any) -> FloatArray:
     >>> stable_change(model, [0.0, 0.1]).shape
     (2,)
     """
-    _regressor(model)
+    _ask_regressor(model)
     u = check_radii(radius)
     norm = lipschitz_constant(model)
     # A constant output does not change, however large the radius: 0 times infinity is 0 here.
@@ -175,24 +173,22 @@ def check_radii(radii: Any) -> FloatArray:
     return u
 
 
-def safe_lipschitz_radius(tables: Tables, problem: Problem) -> FloatArray:
-    r"""Radius :math:`(m / \|w\|)^2` of each row of a problem, lowered by the rounding in it."""
-    if tables.is_constant(problem.way):
-        return np.full(len(problem.rows), np.inf)
-    margin = problem.margin - 2 * problem.tau - 2 * problem.weight_error
-    if problem.norm == 0:
+def safe_lipschitz_radius(tables: NodeTables, flip: Flip) -> FloatArray:
+    r"""Radius :math:`(m / \|w\|)^2` of each row of a flip, lowered by the rounding in it."""
+    if tables.is_constant(flip.contrast):
+        return np.full(len(flip.rows), np.inf)
+    margin = flip.margin - 2 * flip.tau - 2 * flip.weight_error
+    if flip.norm == 0:
         # Two classes with the same w: equal but for the intercepts, and for the rounding of both.
         return np.where(margin > 0, np.inf, 0.0)
-    rounding = 2 * gamma(tables.forest.n_trees + 2 * tables.depth + 16)
-    return np.square(np.maximum(margin, 0.0) / problem.norm) * (1 - rounding)
+    return np.square(np.maximum(margin, 0.0) / flip.norm) * (1 - tables.rounding)
 
 
-def _regressor(model: Any) -> Tables:
-    check_model(model)
-    tables = Tables.from_model(model)
-    if tables.is_classifier:
+def _ask_regressor(model: Any) -> Question:
+    question = ask(model)
+    if question.is_classifier:
         raise TypeError(
             "A tolerance of the output belongs to a regressor; for a classifier use "
-            f"certify(model, X). Got {type(model).__name__}."
+            f"certify(model, X). Got {type(question.model).__name__}."
         )
-    return tables
+    return question

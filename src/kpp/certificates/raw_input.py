@@ -12,12 +12,16 @@ import numpy as np
 from kpp._rows import take_rows
 from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray, OffsetArray
-from kpp.certificates.boxes import BoxProblem, Splits, categorical_columns, least_values
+from kpp.certificates.boxes import BoxFlip, Splits, categorical_columns, least_values
+from kpp.certificates.flips import check_epsilon, flips_of
+from kpp.certificates.node_tables import NodeTables
 from kpp.certificates.raw_search import Search
-from kpp.certificates.tables import Tables, check_epsilon, check_some_rows, problems_of
+from kpp.certificates.rows import one_or_many
 from kpp.forest.join import as_float64, check_one_reading
 from kpp.forest.route import prepare_rows
-from kpp.models.reading import check_model, path_blocks
+from kpp.models.asking import Question, ask
+from kpp.models.linear import KPPLinearModel
+from kpp.scores import RoutedRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +30,8 @@ class RawCertificate(Shown):
 
     Every x' with :math:`|x'_j - x_j| \le` ``radius * scale[j]`` for all columns j gets the same
     answer as x. Not to be confused with the radii of `certify`, which are distances in the
-    forest's own metric.
+    forest's own metric. Columns are those that the model sees, `feature_names`: behind a
+    preparation the prepared ones, in whose units radii, boxes and counterexamples then are.
 
     An infinite value is infinitely far from every other: a finite radius leaves it as it is. In a
     column with an infinite scale every value, the infinite ones included, is at distance 0.
@@ -55,6 +60,8 @@ class RawCertificate(Shown):
         but may be smaller than it would have been.
     epsilon : array of shape (n_targets,), or None
         The tolerance of a regressor.
+    feature_names : tuple of str
+        Names of the n_features columns.
     """
 
     radius: FloatArray
@@ -66,6 +73,7 @@ class RawCertificate(Shown):
     scale: FloatArray
     finished: BoolArray
     epsilon: FloatArray | None
+    feature_names: tuple[str, ...]
 
     def __repr__(self) -> str:
         return (
@@ -96,10 +104,11 @@ def certify_raw(
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
-        Fitted.
-    X : array-like or data frame of shape (n_rows, n_features)
-        Rows.
+    model : KPPRegressor, KPPClassifier or Pipeline
+        Fitted. The columns of a Pipeline are those that its last step sees, the prepared ones:
+        of these are `scale`, `free_categories`, radii and counterexamples.
+    X : array-like, data frame or RoutedRows of shape (n_rows, n_features), or one row
+        Rows as the Pipeline takes them; one row may come as a 1-d array, a Series or a mapping.
     scale : array-like of shape (n_features,), "std" or None, default=None
         Unit of each column: the radius is :math:`\max_j |x'_j - x_j| / \mathrm{scale}_j`. 0 for
         a column that stays, infinity for one that may be anything at any radius above 0. None
@@ -142,20 +151,20 @@ def certify_raw(
     >>> bool((model.predict(certificate.counterexample) != model.predict(X[:10])).all())
     True
     """
-    check_model(model)
-    tables = Tables.from_model(model)
-    tolerance = check_epsilon(tables, epsilon)
+    question = ask(model)
+    additive = question.additive
+    tolerance = check_epsilon(additive, epsilon)
     is_number = isinstance(time_budget, int | float | np.number)
     if time_budget is not None and not (is_number and time_budget >= 0):
         raise ValueError(f"time_budget is a number of seconds, not negative; got {time_budget!r}.")
     if not isinstance(effort, int | np.integer) or isinstance(effort, bool) or effort < 0:
         raise ValueError(f"effort must be a number of nodes, not negative; got {effort!r}.")
     deadline = np.inf if time_budget is None else time.monotonic() + time_budget
-    X = check_some_rows(model, X)
-    scores = tables.scores(tables.leaf_ids(X))
-    check_one_reading([block.forest for block in path_blocks(model)])
-    forest = as_float64(tables.forest)
-    unit = _check_scale(model, scale, forest.n_features)
+    rows = one_or_many(question, X)
+    check_one_reading([block.forest for block in additive.blocks])
+    tables = NodeTables.of(additive, n_jobs=rows.n_jobs)
+    forest = as_float64(additive.forest)
+    unit = _check_scale(question.model, scale, forest.n_features)
     categorical = np.flatnonzero(categorical_columns(forest)).tolist()
     is_free = np.zeros(forest.n_features, dtype=bool)
     for column in free_categories:
@@ -166,18 +175,17 @@ def certify_raw(
         is_free[int(column)] = True
     unit[categorical] = 0.0
     splits = Splits(forest, is_free)
-    search = Search(splits, prepare_rows(forest, X), unit, deadline, int(effort))
-    for problem in problems_of(tables, scores, tolerance):
-        if tables.is_constant(problem.way):
-            continue
-        below = least_values(forest, problem.value)
-        search.add(problem.rows, BoxProblem(splits, problem, below))
+    search = Search(splits, prepare_rows(forest, rows.X), unit, deadline, int(effort))
+    for flip in flips_of(tables, rows.scores, tolerance):
+        if not tables.is_constant(flip.contrast):
+            below = least_values(forest, flip.value)
+            search.add(flip.rows, BoxFlip(splits, flip, below))
     search.run(tables.n_jobs, progress)
-    return _certificate(search, model, X, tolerance)
+    return _certificate(search, question, rows, tolerance)
 
 
 def _certificate(
-    search: Search, model: Any, X: Any, tolerance: FloatArray | None
+    search: Search, question: Question, rows: RoutedRows, tolerance: FloatArray | None
 ) -> RawCertificate:
     """Check what was found by predicting it, and write everything down."""
     found = np.isfinite(search.upper)
@@ -186,10 +194,11 @@ def _certificate(
         lower[row], upper[row] = search.splits.widened(x, search.scale, search.radius[row])
     counterexample = search.point
     if found.any():
-        rows = np.flatnonzero(found)
+        which = np.flatnonzero(found)
         numerical = np.flatnonzero(~search.splits.is_categorical)
-        changed = _answer_changes(model, X, search.point, rows, numerical, tolerance)
-        lost = rows[~changed]
+        points = _rows_like(rows.X, search.point, which, numerical)
+        changed = _answers_differ(question.model, rows.take(which), points, tolerance)
+        lost = which[~changed]
         found[lost], search.upper[lost], search.point[lost] = False, np.inf, np.nan
     if search.splits.forest.categories:
         counterexample = _decoded(search.splits.forest.categories, search.point, found)
@@ -203,10 +212,11 @@ def _certificate(
         scale=search.scale,
         finished=search.finished,
         epsilon=tolerance,
+        feature_names=question.names,
     )
 
 
-def _check_scale(model: Any, scale: Any, n_features: int) -> FloatArray:
+def _check_scale(model: KPPLinearModel, scale: Any, n_features: int) -> FloatArray:
     if scale is None:
         return np.ones(n_features)
     if isinstance(scale, str):
@@ -228,17 +238,11 @@ def _check_scale(model: Any, scale: Any, n_features: int) -> FloatArray:
     return unit
 
 
-def _answer_changes(
-    model: Any,
-    X: Any,
-    point: FloatArray,
-    rows: OffsetArray,
-    numerical: OffsetArray,
-    tolerance: FloatArray | None,
+def _answers_differ(
+    model: KPPLinearModel, rows: RoutedRows, points: Any, tolerance: FloatArray | None
 ) -> BoolArray:
     """Whether the model itself answers differently at the points found."""
-    old = model.predict(take_rows(X, rows))
-    new = model.predict(_rows_like(X, point, rows, numerical))
+    old, new = model.predict(rows), model.predict(points)
     if tolerance is None:
         return np.asarray(old != new)
     change = np.abs(np.asarray(new) - np.asarray(old)).reshape(len(rows), -1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import FloatArray, OffsetArray
-from kpp.certificates.boxes import FOUND, PROVED, BoxProblem, Splits
+from kpp.certificates.boxes import FOUND, PROVED, BoxFlip, Splits
 
 ROWS_PER_BLOCK = 4
 
@@ -43,15 +43,15 @@ class Search:
         self.splits, self.rows, self.scale = splits, rows, scale
         self.deadline, self.effort = deadline, effort
         n = len(rows)
-        self.problems: list[list[tuple[BoxProblem, int]]] = [[] for _ in range(n)]
+        self.flips: list[list[tuple[BoxFlip, int]]] = [[] for _ in range(n)]
         self.radius, self.upper = np.zeros(n), np.full(n, np.inf)
         self.point = np.full(rows.shape, np.nan)
         self.finished = np.zeros(n, dtype=bool)
 
-    def add(self, rows: OffsetArray, problem: BoxProblem) -> None:
+    def add(self, rows: OffsetArray, flip: BoxFlip) -> None:
         """Add a way in which the answers of some rows can change."""
         for i, row in enumerate(rows):
-            self.problems[row].append((problem, i))
+            self.flips[row].append((flip, i))
 
     def late(self) -> bool:
         """Whether time is up."""
@@ -84,13 +84,13 @@ class Search:
         run_blocks(each(tighten), len(blocks), n_jobs)
 
     def tree_by_tree(self, row: int) -> None:
-        """The largest radius whose box every problem survives, tree by tree."""
+        """The largest radius whose box no flip reaches, tree by tree."""
         x = self.rows[row]
         radii = self.splits.radii(x, self.scale)
 
         def holds(radius: float) -> bool:
             box = self.splits.box(x, self.scale, radius)
-            return all(problem.certifies(i, x, *box) for problem, i in self.problems[row])
+            return all(flip.certifies(i, x, *box) for flip, i in self.flips[row])
 
         passed = _last_true(lambda k: holds(radii[k]), len(radii))
         self.radius[row] = radii[passed] if passed >= 0 else 0.0
@@ -137,11 +137,11 @@ class Search:
         self.finished[row] = not self.late()
 
     def _try(self, row: int, x: FloatArray, radius: float) -> int:
-        """Search one box for every problem; remember what was proved or found."""
+        """Search one box for every flip; remember what was proved or found."""
         box = self.splits.box(x, self.scale, radius)
         verdict = PROVED
-        for problem, i in self.problems[row]:
-            outcome = problem.search(i, x, *box, self.effort)
+        for flip, i in self.flips[row]:
+            outcome = flip.search(i, x, *box, self.effort)
             if outcome.point is not None:
                 distance = self._distance(x, outcome.point)
                 if distance < self.upper[row]:

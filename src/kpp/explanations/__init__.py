@@ -2,7 +2,7 @@
 
 from kpp.explanations.attribution import Attribution, AttributionSummary
 from kpp.explanations.distances import DistanceExplanation, explain_distance
-from kpp.explanations.levels import explain
+from kpp.explanations.explain import explain
 from kpp.explanations.leverage import LeaveOneOut, leave_one_out
 from kpp.explanations.plots import (
     AttributionBarDisplay,

@@ -9,7 +9,6 @@ import numpy as np
 
 from kpp._typing import FloatArray
 from kpp.explanations import _drawing as draw
-from kpp.explanations._model import choose_output
 from kpp.explanations.attribution import (
     Attribution,
     AttributionSummary,
@@ -17,7 +16,9 @@ from kpp.explanations.attribution import (
     column_of,
     numbers_and_names,
 )
-from kpp.explanations.levels import explain
+from kpp.explanations.explain import explain
+from kpp.explanations.outputs import choose_output
+from kpp.models.asking import ask
 
 
 @dataclass(eq=False)
@@ -64,9 +65,9 @@ class AttributionBarDisplay(draw.Display):
 
         Parameters
         ----------
-        model : KPPRegressor or KPPClassifier
+        model : KPPRegressor, KPPClassifier or Pipeline
             Fitted.
-        X : array-like or data frame of shape (n_rows, n_features)
+        X : array-like, data frame or RoutedRows of shape (n_rows, n_columns)
             Rows.
         output : object, optional
             A class or the number of a target, where there are several. For the first of two
@@ -163,9 +164,9 @@ class BeeswarmDisplay(draw.Display):
 
         Parameters
         ----------
-        model : KPPRegressor or KPPClassifier
+        model : KPPRegressor, KPPClassifier or Pipeline
             Fitted.
-        X : array-like or data frame of shape (n_rows, n_features)
+        X : array-like, data frame or RoutedRows of shape (n_rows, n_columns)
             Rows.
         output : object, optional
             A class or the number of a target, where there are several. For the first of two
@@ -201,12 +202,13 @@ class BeeswarmDisplay(draw.Display):
         display : BeeswarmDisplay
         """
         values, names = self.attribution.values, self.attribution.feature_names
+        data = _data_of(self.attribution)
         shown = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:max_display]
         ax = self.new_axes(ax, len(shown) + 1)
         ax.axvline(0, color=draw.NEUTRAL, lw=0.8, zorder=0)
         points, any_missing = None, False
         for k, j in enumerate(shown):
-            rank = _ranks(as_numbers(column_of(self.attribution.data, int(j))))
+            rank = _ranks(as_numbers(column_of(data, int(j))))
             height = k + 0.4 * draw.spread_out(values[:, j])
             missing = np.isnan(rank)
             any_missing = any_missing or bool(missing.any())
@@ -281,9 +283,9 @@ class DependenceDisplay(draw.Display):
 
         Parameters
         ----------
-        model : KPPRegressor or KPPClassifier
+        model : KPPRegressor, KPPClassifier or Pipeline
             Fitted.
-        X : array-like or data frame of shape (n_rows, n_features)
+        X : array-like, data frame or RoutedRows of shape (n_rows, n_columns)
             Rows.
         feature : str or int
             Name or number of the variable.
@@ -317,7 +319,7 @@ class DependenceDisplay(draw.Display):
         display : DependenceDisplay
         """
         ax = self.new_axes(ax, 8, width=6.0)
-        column = column_of(self.attribution.data, self.feature)
+        column = column_of(_data_of(self.attribution), self.feature)
         (numbers, names), values = (
             numbers_and_names(column),
             self.attribution.values[:, self.feature],
@@ -360,10 +362,21 @@ def _one_output(model: Any, X: Any, output: Any, parameters: dict[str, Any]) -> 
         raise ValueError(
             f"The model has several outputs: choose one of {list(attribution.outputs)} by output=."
         )
-    chosen = choose_output(model, output, attribution.scores)
-    if chosen.sign < 0:
-        return attribution.negated(model.classes_.tolist()[0])
+    additive = ask(model).additive
+    chosen = choose_output(additive, output, attribution.scores)
+    if chosen.sign < 0 and additive.classes is not None:
+        return attribution.negated(additive.classes.tolist()[0])
     return attribution.for_output(attribution.outputs[chosen.index])
+
+
+def _data_of(attribution: Attribution) -> Any:
+    """The rows' own values, which the plot needs."""
+    if attribution.data is None:
+        raise ValueError(
+            "This plot shows the values of the raw columns beside the contributions, and routed "
+            "rows of a Pipeline hold prepared ones: give X itself."
+        )
+    return attribution.data
 
 
 def _contribution_label(attribution: Attribution) -> str:

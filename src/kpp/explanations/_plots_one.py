@@ -9,12 +9,12 @@ import numpy as np
 
 from kpp._typing import FloatArray
 from kpp.explanations import _drawing as draw
-from kpp.explanations._model import choose_output, one_row
 from kpp.explanations.attribution import column_of
 from kpp.explanations.distances import DistanceExplanation, explain_distance
-from kpp.explanations.levels import explain
+from kpp.explanations.explain import as_given, explain_rows
+from kpp.explanations.outputs import choose_output
 from kpp.explanations.rules import RuleExplanation, explain_rules
-from kpp.models.reading import check_model, scores_of
+from kpp.models.asking import ask
 
 
 @dataclass(eq=False)
@@ -74,9 +74,9 @@ class WaterfallDisplay(draw.Display):
 
         Parameters
         ----------
-        model : KPPRegressor or KPPClassifier
+        model : KPPRegressor, KPPClassifier or Pipeline
             Fitted.
-        x : array-like of shape (n_features,) or (1, n_features), or data frame of one row
+        x : array of shape (n_columns,) or (1, n_columns), Series, dict, or data frame of one row
             The row.
         output : object, optional
             A class, by default the predicted one; or the number of a target.
@@ -93,18 +93,20 @@ class WaterfallDisplay(draw.Display):
         -------
         display : WaterfallDisplay
         """
-        check_model(model)
+        question = ask(model)
         draw.check_level(level)
-        row = one_row(model, x)
-        chosen = choose_output(model, output, scores_of(model, row)[0])
-        attribution = explain(model, row, level=level, centered=centered)
+        given = as_given(question, x)
+        row = question.row(given)
+        chosen = choose_output(question.additive, output, row.scores[0])
+        attribution = explain_rows(question, row, given, level=level, centered=centered)
+        data = attribution.data
         values = attribution.values.reshape(*attribution.values.shape[:2], -1)[0, :, chosen.index]
         display = cls(
             values=chosen.sign * values,
             baseline=float(chosen.sign * np.ravel(attribution.baseline)[chosen.index]),
             score=float(chosen.sign * np.ravel(attribution.scores)[chosen.index]),
             feature_names=attribution.feature_names,
-            data=[column_of(row, j)[0] for j in range(len(values))],
+            data=None if data is None else [column_of(data, j)[0] for j in range(len(values))],
             output_name=chosen.name,
         )
         return display.plot(ax, max_display=max_display)
@@ -210,9 +212,9 @@ class RuleDisplay(draw.Display):
 
         Parameters
         ----------
-        model : KPPRegressor or KPPClassifier
+        model : KPPRegressor, KPPClassifier or Pipeline
             Fitted.
-        x : array-like of shape (n_features,) or (1, n_features), or data frame of one row
+        x : array of shape (n_columns,) or (1, n_columns), Series, dict, or data frame of one row
             The row.
         top : int, default=10
             Number of rules.
@@ -334,9 +336,9 @@ class DistanceDisplay(draw.Display):
 
         Parameters
         ----------
-        model : fitted estimator
-            A KPPRegressor, KPPClassifier or KPPEmbedding.
-        x, z : array-like of shape (n_features,) or (1, n_features), or data frame of one row
+        model : KPPRegressor, KPPClassifier, KPPEmbedding or Pipeline
+            Fitted.
+        x, z : array of shape (n_columns,) or (1, n_columns), Series, dict, or data frame of one row
             The rows.
         normalize : {"forest", "tree"}, default="forest"
             As in `kpp.path_distance`.

@@ -12,11 +12,10 @@ from scipy import sparse
 
 from kpp._checks import is_missing
 from kpp._optional import optional
-from kpp._parallel import run_blocks
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
-from kpp.explanations._loops import add_by_tree
-from kpp.explanations._model import Part, place_of
+from kpp.explanations.by_tree import TreeParts
+from kpp.explanations.outputs import place_of
 
 # Deviation from the model's own score that is still rounding, relative to the numbers added.
 TOLERANCE = 1e-10
@@ -42,7 +41,8 @@ class Attribution(Shown):
     scores : array of shape (n_rows,) or (n_rows, n_outputs)
         What the model itself predicts; for a classifier its decision function.
     feature_names : tuple of str
-        Names of the columns of X, or of the nodes.
+        Names of the columns of X, or of the nodes. Behind the preparation of a Pipeline, of the
+        raw columns.
     level : {"variable", "node", "shapley"}
         What the values belong to.
     centered : bool
@@ -53,13 +53,12 @@ class Attribution(Shown):
     regime : str
         Which labels the forest has seen.
     data : array or data frame of shape (n_rows, n_features), optional
-        The rows.
+        The rows' own values of the features, as the user has them (at ``level="node"``: as the
+        model does). None behind a preparation for rows that were routed before.
     index : pandas Index, optional
         Labels of the rows of a data frame.
-    parts : list of Part, optional
-        The forests at the rows, for sums by tree.
-    shift : array of shape (n_outputs, n_trees, n_features), optional
-        What centring subtracted, by tree.
+    trees : TreeParts, optional
+        For sums by tree.
 
     Attributes
     ----------
@@ -77,8 +76,7 @@ class Attribution(Shown):
     regime: str = "shared"
     data: Any = None
     index: Any = None
-    parts: list[Part] | None = None
-    shift: FloatArray | None = None
+    trees: TreeParts | None = None
     residual: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -134,19 +132,13 @@ class Attribution(Shown):
         if not self._several:
             return self
         listed = isinstance(self.values, list)
-        parts = None
-        if self.parts is not None:
-            parts = [
-                replace(part, contribution=part.contribution[k : k + 1]) for part in self.parts
-            ]
         return replace(
             self,
             values=self.values[k] if listed else np.ascontiguousarray(self.values[..., k]),
             baseline=float(self.baseline[k]),
             scores=np.ascontiguousarray(self.scores[:, k]),
             outputs=(self.outputs[k],),
-            parts=parts,
-            shift=None if self.shift is None else self.shift[k : k + 1],
+            trees=None if self.trees is None else self.trees.of_score(k),
         )
 
     def negated(self, output: Hashable) -> Attribution:
@@ -161,17 +153,13 @@ class Attribution(Shown):
         -------
         attribution : Attribution
         """
-        parts = None
-        if self.parts is not None:
-            parts = [replace(part, contribution=-part.contribution) for part in self.parts]
         return replace(
             self,
             values=-self.values,
             baseline=-self.baseline,
             scores=-self.scores,
             outputs=(output,),
-            parts=parts,
-            shift=None if self.shift is None else -self.shift,
+            trees=None if self.trees is None else self.trees.negated(),
         )
 
     def summary(self) -> AttributionSummary:
@@ -217,8 +205,8 @@ class Attribution(Shown):
         n_rows = max(1, self.n_rows)
         mean_abs, mean = self._means()
         by_tree, spread = None, np.full(len(mean), np.nan)
-        if self.level == "variable" and self.parts is not None:
-            by_tree = self._by_tree(np.sign(self.values) / n_rows)
+        if self.trees is not None:
+            by_tree = self.trees.sums(np.sign(self.values) / n_rows)
             n_trees = len(by_tree)
             if n_trees > 1:
                 spread = np.sqrt(n_trees) * by_tree.std(axis=0, ddof=1)
@@ -230,34 +218,6 @@ class Attribution(Shown):
             by_tree=by_tree,
             outputs=self.outputs,
         )
-
-    def _by_tree(self, factor: FloatArray) -> FloatArray:
-        """Weighted column sums of each tree's values, shape (n_trees, n_features)."""
-        assert self.parts is not None
-        sums = []
-        for part in self.parts:
-            block, variable, contribution = part.block, part.variable, part.contribution[0]
-            out = np.zeros((block.forest.n_trees, factor.shape[1]))
-            # A tree has a row of its own: the cut into runs changes nothing.
-            run_blocks(
-                lambda t, block=block, variable=variable, contribution=contribution, out=out: (
-                    add_by_tree(  # type: ignore[misc]
-                        block.leaf_ids,
-                        block.forest.parent,
-                        variable,
-                        contribution,
-                        factor,
-                        t,
-                        t + 1,
-                        out,
-                    )
-                ),
-                block.forest.n_trees,
-                block.n_jobs,
-            )
-            sums.append(out)
-        total = np.concatenate(sums)
-        return total if self.shift is None else total - self.shift[0] * factor.sum(axis=0)
 
     def to_frame(self) -> Any:
         """Return the baseline and the values as a pandas data frame.

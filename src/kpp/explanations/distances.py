@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from kpp._checks import check_choice
 from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
-from kpp.explanations._model import check_variables, one_row, tree_names
-from kpp.geometry import named_blocks
-from kpp.geometry.kernel import model_map
-from kpp.geometry.maps import MapBlock, PathMap
-from kpp.models.reading import names_of
+from kpp.explanations.checks import check_variables
+from kpp.geometry.composed import forest_blocks
+from kpp.geometry.maps import NORMALIZATIONS, PathMap
+from kpp.models.asking import Question
+from kpp.models.linear import KPPLinearModel
+from kpp.models.pipelines import split_pipeline, sum_by_source
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +30,7 @@ class DistanceExplanation(Shown):
     total : float
         :math:`\delta_T(x, z)`, as `path_distance` gives it.
     feature_names : tuple of str
-        Names of the columns.
+        Names of the columns; behind the preparation of a Pipeline, of the raw ones.
     tree_names : tuple of str
         Names of the trees, ``t0, t1, ...``, after the name of the block where there are several.
     parted_by : int array of shape (n_trees,)
@@ -105,9 +107,10 @@ def explain_distance(
 
     Parameters
     ----------
-    model : fitted estimator
-        A KPPRegressor, KPPClassifier or KPPEmbedding.
-    x, z : array-like of shape (n_features,) or (1, n_features), or data frame of one row
+    model : KPPRegressor, KPPClassifier, KPPEmbedding or Pipeline
+        Fitted. Behind the preparation of a Pipeline, the parts of the prepared columns add up to
+        those of the raw columns that they were made of.
+    x, z : array of shape (n_columns,) or (1, n_columns), Series, dict, or data frame of one row
         The rows.
     normalize : {"forest", "tree"}, default="forest"
         As in `kpp.path_distance`.
@@ -135,28 +138,32 @@ def explain_distance(
     >>> bool(abs(explanation.by_variable.sum() - apart) < 1e-14)
     True
     """
-    if isinstance(model, MapBlock):
-        raise TypeError("explain_distance takes a fitted estimator, which knows its columns.")
-    embedding = model_map(model, normalize)
-    check_variables(model)
-    at_x = embedding.on(one_row(model, x, "x"))
-    at_z = embedding.on(one_row(model, z, "z"))
-    blocks: list[tuple[str, PathMap, PathMap]] = [
-        (name, mine, theirs)
-        for (name, mine), (_, theirs) in zip(named_blocks(at_x), named_blocks(at_z), strict=True)
-        if isinstance(mine, PathMap) and isinstance(theirs, PathMap)
-    ]
-    parts, parted = [], []
-    for _, mine, theirs in blocks:
-        values, by = _between_leaves(mine, theirs, model.n_features_in_)
+    check_choice("normalize", normalize, NORMALIZATIONS)
+    preparation, inner = split_pipeline(model)
+    check_variables(inner)
+    # Rows and names are all that is asked of the model: an embedding has them too.
+    question = Question(cast(KPPLinearModel, inner), preparation)
+    embedding = inner.map_.normalized(normalize)
+    at_x = embedding.on(question.row(x, "x"))
+    at_z = embedding.on(question.row(z, "z"))
+    parts, parted, tree_names = [], [], []
+    for (name, mine), (_, theirs) in zip(forest_blocks(at_x), forest_blocks(at_z), strict=True):
+        values, by = _between_leaves(mine, theirs, inner.n_features_in_)
         parts.append(values)
         parted.append(by)
+        front = f"{name}__" if name else ""
+        tree_names += [f"{front}t{tree}" for tree in range(mine.forest.n_trees)]
+    values, parted_by, names = np.concatenate(parts), np.concatenate(parted), question.names
+    if preparation is not None:
+        sources, values = sum_by_source(values, question.sources)
+        place = np.array([sources.index(name) for name in question.sources])
+        names, parted_by = tuple(sources), np.where(parted_by >= 0, place[parted_by], -1)
     return DistanceExplanation(
-        values=np.concatenate(parts),
+        values=values,
         total=float(at_x.distances(at_z)[0, 0]),
-        feature_names=names_of(model),
-        tree_names=tree_names([(name, block) for name, block, _ in blocks]),
-        parted_by=np.concatenate(parted),
+        feature_names=names,
+        tree_names=tuple(tree_names),
+        parted_by=parted_by,
     )
 
 

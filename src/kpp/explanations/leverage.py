@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg
-from sklearn.base import is_classifier
 from sklearn.utils.validation import check_array
 
-from kpp._checks import check_sample_weight
+from kpp._checks import RefusedError, check_sample_weight
 from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
-from kpp.models.reading import check_model, coefficients_of
+from kpp.models.asking import Question, ask
+from kpp.models.fits import LinearFit
 
 # The hat matrix is an array of n x n numbers, and factorising it takes n^3 / 3 steps.
 MOST_ROWS = 5000
@@ -90,7 +90,7 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
 
     Parameters
     ----------
-    model : KPPRegressor
+    model : KPPRegressor, or Pipeline that ends in one
         Fitted, in any regime but cross-fit.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         The target of the fit, all of its rows.
@@ -130,31 +130,36 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
     >>> bool((abs(result.loo_residuals) >= abs(result.residuals)).all())
     True
     """
-    check_model(model)
-    if is_classifier(model):
+    question = ask(model)
+    if question.is_classifier:
         raise TypeError(
             "The closed form is ridge regression's; a KPPClassifier has none. Its honest "
             "predictions are in oof_prediction_."
         )
-    if model.regime_ == "cross-fit":
+    if question.regime.averages_folds:
         raise ValueError(
             "In the cross-fit regime no single linear layer has seen all rows: there is no hat "
             "matrix of the average. Use oof_prediction_."
         )
-    rows = np.asarray(model.fit_rows_)
+    if len(question.model.fits_) != 1:
+        raise RefusedError(
+            "Leverage is that of one linear fit with its dual coefficients; this model keeps "
+            f"{len(question.model.fits_)} in fits_."
+        )
+    (fit,) = question.model.fits_
+    rows = np.asarray(fit.rows)
     if len(rows) > MOST_ROWS:
         raise ValueError(
             f"Leverage needs an array of {len(rows)} x {len(rows)} numbers; the limit is "
             f"{MOST_ROWS} rows. Use oof_prediction_, which has no such limit."
         )
-    target, weight = _fit_data(model, y, sample_weight, rows)
-    coefficients, intercept = coefficients_of(model)
-    fitted = model.map_.matmat(coefficients.T) + intercept
-    residuals = target - fitted
-    _check_fit(model, residuals, target, weight)
-    kept = _one_minus_leverage(model.map_, model.alpha_, weight, model.fit_intercept)
+    target, weight = _fit_data(question, y, sample_weight, rows)
+    embedding = fit.map
+    residuals = target - (embedding.matmat(fit.node_coef.T) + fit.intercept)
+    _check_fit(fit, embedding, residuals, target, weight)
+    kept = _one_minus_leverage(embedding, fit.alpha, weight, question.model.fit_intercept)
     loo = residuals / kept[:, None]
-    single = np.ndim(model.node_coef_) == 1
+    single = np.ndim(question.model.node_coef_) == 1
     return LeaveOneOut(
         rows=rows,
         residuals=residuals[:, 0] if single else residuals,
@@ -164,12 +169,12 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
 
 
 def _fit_data(
-    model: Any, y: Any, sample_weight: Any, rows: AnyArray
+    question: Question, y: Any, sample_weight: Any, rows: AnyArray
 ) -> tuple[FloatArray, FloatArray]:
     target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    model, n_targets = question.model, len(question.intercept)
     partition = () if model.partition_rows_ is None else model.partition_rows_
     n_rows = len(np.union1d(rows, partition))
-    n_targets = len(np.atleast_1d(model.intercept_))
     target = target.reshape(len(target), -1)
     if target.shape != (n_rows, n_targets):
         raise ValueError(
@@ -177,23 +182,29 @@ def _fit_data(
             f"{target.shape[0]} rows and {target.shape[1]} column(s)."
         )
     if sample_weight is None:
-        stored = getattr(model, "sample_weight_", None)
+        stored = model.sample_weight_
         weight = np.ones(len(rows)) if stored is None else np.asarray(stored, dtype=np.float64)
     else:
         weight = check_sample_weight(sample_weight, n_rows)[rows]
     return target[rows], weight
 
 
-def _check_fit(model: Any, residuals: FloatArray, target: FloatArray, weight: FloatArray) -> None:
+def _check_fit(
+    fit: LinearFit,
+    embedding: MapBlock,
+    residuals: FloatArray,
+    target: FloatArray,
+    weight: FloatArray,
+) -> None:
     """At the solution, alpha times the dual coefficient is the weighted residual."""
-    dual = model.alpha_ * np.asarray(model.dual_coef_).reshape(residuals.shape)
+    dual = fit.alpha * fit.dual
     spread = np.abs(weight[:, None] * (target - target.mean(axis=0))).max(initial=0.0)
     if np.abs(dual - weight[:, None] * residuals).max() <= 1e-3 * max(spread, 1e-300):
         return
-    size = float(np.square(model.map_.row_norms()).max(initial=0.0))
-    if model.alpha_ < SMALLEST_ALPHA * size:
+    size = float(np.square(embedding.row_norms()).max(initial=0.0))
+    if fit.alpha < SMALLEST_ALPHA * size:
         raise ValueError(
-            f"alpha={model.alpha_:.3g} is too small beside the kernel, whose diagonal reaches "
+            f"alpha={fit.alpha:.3g} is too small beside the kernel, whose diagonal reaches "
             f"{size:.3g}: the residuals of the fit are rounding errors, and do not fit its dual "
             "coefficients. Fit with a larger alpha. If y or sample_weight are not those of the "
             "fit, this is the error as well."

@@ -6,12 +6,20 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from kpp._optional import optional
 from kpp._shown import Shown
+from kpp._typing import FloatArray
 from kpp.explanations._conditions import Cell, Wording, cells_of_path
-from kpp.explanations._model import Part, check_top, choose_output, one_row, parts_at, support_of
 from kpp.explanations.attribution import column_of
-from kpp.models.reading import check_model, coefficients_of, names_of, scores_of
+from kpp.explanations.checks import check_top
+from kpp.explanations.explain import baseline_of
+from kpp.explanations.outputs import Output, choose_output
+from kpp.geometry.composed import forest_blocks
+from kpp.models.asking import Question, ask
+from kpp.scores import RoutedRows
+from kpp.solvers import log_loss
 
 
 @dataclass(frozen=True)
@@ -117,9 +125,9 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
-        Fitted.
-    x : array-like of shape (n_features,) or (1, n_features), or data frame of one row
+    model : KPPRegressor, KPPClassifier or Pipeline
+        Fitted. Behind the preparation of a Pipeline, rules are about the prepared columns.
+    x : array of shape (n_columns,) or (1, n_columns), Series, dict, or data frame of one row
         The row.
     top : int, default=10
         Number of rules to list; the others are added up in ``remainder``.
@@ -170,17 +178,13 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
     >>> bool(abs(total - model.predict(X[:1])[0]) < 1e-10 * total)
     True
     """
-    check_model(model)
+    question = ask(model)
     top = check_top(top)
-    row = one_row(model, x)
-    scores = scores_of(model, row)[0]
-    chosen = choose_output(model, output, scores)
-    parts = parts_at(model, model.map_.on(row))
-    wording = _wording(model, parts, row)
-    baseline = coefficients_of(model)[1][chosen.index] + sum(
-        part.roots[chosen.index] for part in parts
-    )
-    found = _collect(model, parts, wording, chosen.index, chosen.sign)
+    row = question.row(x)
+    scores = row.scores[0]
+    chosen = choose_output(question.additive, output, scores)
+    wording = _wording(question, row)
+    found = _collect(question, row, wording, chosen)
     # Ties keep the order of the trees, and of the nodes on a path.
     ranked = sorted(found, key=lambda one: -abs(math.fsum(one.contributions)))
     rules = [
@@ -194,7 +198,7 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
         for one in ranked[:top]
     ]
     others = [value for one in ranked[top:] for value in one.contributions]
-    baseline = float(chosen.sign * baseline)
+    baseline = float(chosen.sign * baseline_of(question.additive)[chosen.index])
     remainder = math.fsum(others)
     score = float(chosen.sign * scores[chosen.index])
     total = math.fsum([baseline, remainder, *(rule.contribution for rule in rules)])
@@ -206,7 +210,7 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
         score=score,
         output=chosen.name,
         residual=abs(total - score),
-        probability=_probability(model, row, chosen.index, chosen.sign),
+        probability=_probability(question, scores, chosen),
     )
 
 
@@ -218,22 +222,22 @@ class _Found:
     nodes: list[str]
 
 
-def _collect(
-    model: Any, parts: list[Part], wording: Wording, score: int, sign: float
-) -> list[_Found]:
+def _collect(question: Question, row: RoutedRows, wording: Wording, output: Output) -> list[_Found]:
     """All cells that a row is in, with what they add; equal cells together.
 
     Cells that read the same, and hold the same share of the rows of the fit, are equal. They may
     differ in where values would go that no rule speaks of.
     """
     found: dict[Any, _Found] = {}
-    together = zip(parts, wording.forests, support_of(model), strict=True)
-    for part, forest, support in together:
-        contribution = part.contribution[score]
-        prefix = f"{part.name}__" if part.name else ""
-        for tree, leaf in enumerate(part.block.leaf_ids[:, 0].tolist()):
+    together = zip(
+        question.additive.blocks, row.leaf_ids, wording.forests, _support(question), strict=True
+    )
+    for block, leaf_ids, forest, support in together:
+        contribution, scale = block.contribution[output.index], block.scale
+        prefix = f"{block.name}__" if block.name else ""
+        for tree, leaf in enumerate(leaf_ids[:, 0].tolist()):
             for v, cell in cells_of_path(forest, leaf, wording.categories):
-                if part.block.scale[v] == 0:
+                if scale[v] == 0:
                     continue
                 share = float(support[v])
                 cell = tuple(sorted(cell, key=lambda condition: condition.feature))
@@ -243,27 +247,46 @@ def _collect(
                     replace(a, missing=a.missing and b.missing)
                     for a, b in zip(one.cell, cell, strict=True)
                 )
-                one.contributions.append(sign * float(contribution[v]))
+                one.contributions.append(output.sign * float(contribution[v]))
                 one.nodes.append(f"{prefix}kpp_t{tree}_n{v - forest.tree_offsets[tree]}")
     return list(found.values())
 
 
-def _wording(model: Any, parts: list[Part], row: Any) -> Wording:
+def _support(question: Question) -> list[FloatArray]:
+    r"""Share :math:`(\Phi^\top p)_v / s_v` of the rows of the fit in each node, for each forest.
+
+    0 where the coordinate is 0: such a node adds nothing, and is no rule.
+    """
+    weight = question.fit_weight
+    return [
+        np.divide(
+            block.rmatvec(weight),
+            block.scale,
+            out=np.zeros_like(block.scale),
+            where=block.scale > 0,
+        )
+        for _, block in forest_blocks(question.model.map_)
+    ]
+
+
+def _wording(question: Question, row: RoutedRows) -> Wording:
+    model, regime = question.model, question.regime
     return Wording(
-        [part.block.forest for part in parts],
-        names_of(model),
-        [column_of(row, j)[0] for j in range(model.n_features_in_)],
+        [block.forest for block in question.additive.blocks],
+        question.names,
+        [column_of(row.X, j)[0] for j in range(len(question.names))],
         missing=getattr(model, "missing_columns_", None),
         # In the other regimes every row of the fit has grown some tree.
-        other=model.regime_ in ("honest", "fixed"),
+        other=regime.splits_rows or regime.takes_grown_forest,
         spread=getattr(model, "feature_spread_", None),
     )
 
 
-def _probability(model: Any, row: Any, index: int, sign: float) -> float | None:
-    if not hasattr(model, "predict_proba"):
+def _probability(question: Question, scores: FloatArray, output: Output) -> float | None:
+    classes = question.additive.classes
+    if classes is None:
         return None
-    probabilities = model.predict_proba(row)[0]
-    if len(probabilities) == 2:
-        return float(probabilities[1 if sign > 0 else 0])
-    return float(probabilities[index])
+    probabilities = log_loss(len(classes)).link(scores[None])[0]
+    if len(classes) == 2:
+        return float(probabilities[1 if output.sign > 0 else 0])
+    return float(probabilities[output.index])

@@ -12,11 +12,9 @@ from kpp._checks import RefusedError
 from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
-from kpp.explanations._model import check_top, choose_output, one_row
-from kpp.geometry import named_blocks
-from kpp.geometry.composed import BlockMap
-from kpp.geometry.maps import MapBlock
-from kpp.models.reading import check_model, coefficients_of, scores_of
+from kpp.explanations.checks import check_top
+from kpp.explanations.outputs import choose_output
+from kpp.models.asking import ask
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,10 +108,10 @@ def explain_training_rows(
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
+    model : KPPRegressor, KPPClassifier or Pipeline
         Fitted. In the cross-fit regime a row acts through the trees of the fold that fitted on
         it, and the kernel is of these trees.
-    x : array-like of shape (n_features,) or (1, n_features), or data frame of one row
+    x : array of shape (n_columns,) or (1, n_columns), Series, dict, or data frame of one row
         The row.
     top : int, default=10
         Number of rows to list; the others are added up in ``remainder``.
@@ -152,42 +150,36 @@ def explain_training_rows(
     >>> bool(abs(total - model.predict(X[:1])[0]) < 1e-9)
     True
     """
-    check_model(model)
+    question = ask(model)
     top = check_top(top)
-    row = one_row(model, x)
-    dual = getattr(model, "dual_coef_", None)
-    if dual is None:
+    row = question.row(x)
+    fits, fit_rows = question.model.fits_, np.asarray(question.model.fit_rows_)
+    if not fits:
         raise RefusedError(
-            "This model keeps no dual coefficients (dual_coef_): its coefficients are not a sum "
-            "over the rows of one fit."
+            "This model keeps no dual coefficients (fits_ is empty): its coefficients are not "
+            "known as a sum over the rows of a fit."
         )
-    dual = np.asarray(dual, dtype=np.float64).reshape(model.map_.shape[0], -1)
-    scores = scores_of(model, row)[0]
-    chosen = choose_output(model, output, scores)
-    coefficients, intercept = coefficients_of(model)
-    r = chosen.sign * dual[:, chosen.index]
-    at_row = model.map_.on(row)
-    kernel = np.zeros(len(r))
-    carried = np.zeros(model.map_.shape[1])
-    for blocks, rows in _fits(model):
-        train, here = _take(model.map_, blocks).rows(rows), _take(at_row, blocks)
-        kernel[rows] = here.gram(train)[0]
-        first, last = _columns(model.map_, blocks)
-        carried[first:last] = train.rmatvec(r[rows])
-    rest = chosen.sign * coefficients[chosen.index] - carried
-    # Where nothing else went into w, these are roundings of zero.
-    size = np.abs(carried).max(initial=0.0)
-    partition = (
-        float(at_row.matvec(rest)[0]) if np.abs(rest).max(initial=0.0) > 1e-9 * size else 0.0
-    )
-    contributions = r * kernel
+    scores = row.scores[0]
+    chosen = choose_output(question.additive, output, scores)
+    contributions, kernel, r = np.zeros((3, len(fit_rows)))
+    partition = 0.0
+    place = np.argsort(fit_rows)
+    for fit in fits:
+        share = chosen.sign * np.broadcast_to(fit.share, scores.shape)[chosen.index]
+        train = fit.map
+        here = train.on(row)
+        own = place[np.searchsorted(fit_rows, fit.rows, sorter=place)]
+        kernel[own] = here.gram(train)[0]
+        r[own] = share * fit.dual[:, chosen.index]
+        contributions[own] += r[own] * kernel[own]
+        if fit.center is not None:
+            partition += share * float(here.matvec(fit.center.node_coef[chosen.index])[0])
     order = np.argsort(-np.abs(contributions), kind="stable")
     listed, others = order[:top], order[top:]
-    b = float(chosen.sign * intercept[chosen.index])
+    b = float(chosen.sign * question.intercept[chosen.index])
     remainder = math.fsum(contributions[others])
     score = float(chosen.sign * scores[chosen.index])
     total = math.fsum([b, partition, remainder, *contributions[listed]])
-    fit_rows = np.asarray(model.fit_rows_)
     return TrainingRowExplanation(
         rows=fit_rows[listed],
         contribution=contributions[listed],
@@ -202,27 +194,3 @@ def explain_training_rows(
         all_rows=fit_rows,
         all_contributions=contributions,
     )
-
-
-def _fits(model: Any) -> list[tuple[slice, Any]]:
-    """Which blocks of the map were fitted on which of its rows."""
-    n_blocks = len(named_blocks(model.map_))
-    if model.regime_ != "cross-fit":
-        return [(slice(0, n_blocks), slice(None))]
-    per_fold = n_blocks // len(model.folds_)
-    return [
-        (slice(per_fold * q, per_fold * (q + 1)), fit) for q, (fit, _) in enumerate(model.folds_)
-    ]
-
-
-def _take(embedding: MapBlock, blocks: slice) -> MapBlock:
-    if not isinstance(embedding, BlockMap):
-        return embedding
-    taken = embedding.blocks[blocks]
-    return embedding if len(taken) == len(embedding.blocks) else BlockMap(taken)
-
-
-def _columns(embedding: MapBlock, blocks: slice) -> tuple[int, int]:
-    if not isinstance(embedding, BlockMap):
-        return 0, embedding.shape[1]
-    return int(embedding.offsets[blocks.start]), int(embedding.offsets[blocks.stop])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kpp.models.reading import check_model
+from kpp.models.asking import ask
 from kpp.scores import AdditiveForest
 
 
@@ -16,13 +16,14 @@ def collapse(model: Any) -> AdditiveForest:
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
-        Fitted.
+    model : KPPRegressor, KPPClassifier or Pipeline
+        Fitted. Of a Pipeline that ends in one of them, the last step is collapsed.
 
     Returns
     -------
     collapsed : AdditiveForest
-        Its `scores` are the model's, to the last bit.
+        Its `scores` are the model's, to the last bit; behind a preparation they take prepared
+        rows, ``pipeline[:-1].transform(X)``.
 
     Notes
     -----
@@ -52,6 +53,4 @@ def collapse(model: Any) -> AdditiveForest:
     >>> bool(np.allclose(plain.predict(X), model.predict(X), rtol=1e-12))
     True
     """
-    check_model(model)
-    collapsed: AdditiveForest = model.collapse()
-    return collapsed
+    return ask(model).model.collapse()

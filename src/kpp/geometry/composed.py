@@ -246,12 +246,32 @@ class CenteredMap(MapBlock):
 
 
 def named_blocks(embedding: MapBlock) -> list[tuple[str, MapBlock]]:
-    """Return the blocks of a map; a map of one forest is its only block, without a name."""
+    """Return the blocks of a map; a map of one forest is its only block, without a name.
+
+    Parameters
+    ----------
+    embedding : MapBlock
+        Any map.
+
+    Returns
+    -------
+    blocks : list of (str, MapBlock)
+    """
     return embedding.blocks if isinstance(embedding, BlockMap) else [("", embedding)]
 
 
 def forest_blocks(embedding: MapBlock) -> list[tuple[str, PathMap]]:
-    """Return the forests of a map, by name; refuse a block that is no forest."""
+    """Return the forests of a map, by name; refuse a block that is no forest.
+
+    Parameters
+    ----------
+    embedding : MapBlock
+        Any map.
+
+    Returns
+    -------
+    blocks : list of (str, PathMap)
+    """
     found = []
     for name, block in named_blocks(embedding):
         if not isinstance(block, PathMap):
@@ -264,5 +284,15 @@ def forest_blocks(embedding: MapBlock) -> list[tuple[str, PathMap]]:
 
 
 def leaf_ids_of(at_rows: MapBlock) -> IntArray:
-    """Leaf ids of all forests of a map, shape (n_trees, n_rows), each with its own ids."""
+    """Return the leaf ids of all forests of a map, each with its own ids.
+
+    Parameters
+    ----------
+    at_rows : MapBlock
+        A map of forests, at rows.
+
+    Returns
+    -------
+    leaf_ids : int32 array of shape (n_trees, n_rows)
+    """
     return np.concatenate([block.leaf_ids for _, block in forest_blocks(at_rows)])

@@ -273,7 +273,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         -------
         probabilities : array of shape (n_rows, n_classes)
         """
-        return self._task.loss.link(self._scores(X))
+        scores = self._scores(X)
+        return self._task.loss.link(scores)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Predict the logarithm of the probability of each class.
@@ -287,4 +288,5 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         -------
         log_probabilities : array of shape (n_rows, n_classes)
         """
-        return self._task.loss.log_link(self._scores(X))
+        scores = self._scores(X)
+        return self._task.loss.log_link(scores)

@@ -54,8 +54,8 @@ class MapPart:
         for (name, block), trees, weights in zip(named, self.trees, own_weights, strict=True):
             part = block.trees(trees)
             if weights is not None:
-                options = {"normalize": part.normalize, "n_jobs": part.n_jobs}
-                part = PathMap(part.forest, weights, **options).at_leaves(part.leaf_ids)
+                own = PathMap(part.forest, weights, normalize=part.normalize, n_jobs=part.n_jobs)
+                part = own.at_leaves(part.leaf_ids)
             blocks.append((name, part))
         return BlockMap(blocks) if isinstance(self.whole, BlockMap) else blocks[0][1]
 

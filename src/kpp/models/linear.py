@@ -264,6 +264,24 @@ class KPPLinearModel(ShowsItsFit, ABC):
         leaf_ids = self.additive_.route(X, n_jobs=self.n_jobs)
         return RoutedRows(X, leaf_ids, self.map_, self.additive_, n_jobs=self.n_jobs)
 
+    def __call__(self, X: Any) -> FloatArray:
+        """Return the scores of rows: the function of rows that `explain` explains.
+
+        For tools that take any function, such as ``shap.Explainer(model, X)``.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        scores : array of shape (n_rows,) or (n_rows, n_scores)
+            Predictions of a regressor, ``decision_function`` of a classifier.
+        """
+        scores = self._scores(X)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
     def _scores(self, X: Any) -> FloatArray:
         check_is_fitted(self, "map_")
         return routed_rows(self, X).scores

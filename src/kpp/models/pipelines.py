@@ -19,11 +19,11 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from kpp._checks import is_missing
 from kpp._optional import optional
 from kpp._typing import FloatArray
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.linear import KPPLinearModel
-from kpp.models.reading import names_of
 
 FittedModel: TypeAlias = KPPLinearModel | KPPEmbedding
 
@@ -153,7 +153,8 @@ def as_rows(X: Any, names: Sequence[str] | None) -> Any:
     ----------
     X : array-like, data frame, Series or mapping
         Rows; or one row: a 1-d array or list, a Series (a row of a data frame), or a mapping from
-        names to values, which may have more entries than there are columns.
+        names to values, which may have more entries than there are columns. A row without names
+        takes those of the fit.
     names : sequence of str or None
         The user's columns, from `raw_columns`.
 
@@ -176,11 +177,16 @@ def as_rows(X: Any, names: Sequence[str] | None) -> Any:
         X = X.to_numpy()
     elif is_series or (isinstance(X, Mapping) and not hasattr(X, "columns")):
         return _named_row(X, names)
-    if hasattr(X, "ndim"):
-        return X[None, :] if X.ndim == 1 else X
-    if isinstance(X, list | tuple) and np.ndim(np.array(X, dtype=object)) == 1:
-        return [list(X)]
-    return X
+    is_list = isinstance(X, list | tuple)
+    n_dims = np.ndim(np.array(X, dtype=object)) if is_list else getattr(X, "ndim", 2)
+    if n_dims != 1:
+        return X
+    if names is not None and len(X) == len(names):
+        # A preparation may know its columns by name only.
+        return _frame_of_row(list(X) if is_list else X.tolist(), names)
+    if is_list:  # numbers beside strings stay numbers
+        X = np.array(X, dtype=object if any(isinstance(value, str) for value in X) else None)
+    return X[None, :]
 
 
 def _named_row(row: Any, names: Sequence[str] | None) -> Any:
@@ -195,9 +201,15 @@ def _named_row(row: Any, names: Sequence[str] | None) -> Any:
             f"The row must have a value for every column of the fit; it lacks {missing[:5]}. For "
             "an unknown value give NaN or None."
         )
-    # A row of a frame of several types is an object; its columns are not.
-    frame = optional("pandas", "One row by names").DataFrame([[row[name] for name in names]])
-    return frame.set_axis(list(names), axis=1).infer_objects()
+    return _frame_of_row([row[name] for name in names], names)
+
+
+def _frame_of_row(values: list[Any], names: Sequence[str]) -> Any:
+    pd = optional("pandas", "One row by names")
+    # A row of a frame of several types is an object; its columns are not. That of a missing value
+    # stays one: it may be a number or a text, and as a number it would fail where texts are due.
+    columns = [pd.Series([value], dtype=object if is_missing(value) else None) for value in values]
+    return pd.concat(columns, axis=1).set_axis(list(names), axis=1)
 
 
 def prepared(preparation: Preparation | None, X: Any) -> Any:
@@ -344,6 +356,14 @@ def sum_by_source(values: FloatArray, sources: Sequence[str]) -> tuple[list[str]
     for j, source in enumerate(sources):
         sums[:, place[source]] += values[:, j]
     return names, sums
+
+
+def names_of(model: FittedModel) -> tuple[str, ...]:
+    """Names of the columns of X; x0, x1, ... where the model has seen none."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return tuple(f"x{j}" for j in range(model.n_features_in_))
+    return tuple(str(name) for name in names)
 
 
 def _is_ours(model: Any) -> bool:

@@ -178,7 +178,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         -------
         y : array of shape (n_rows,) or (n_rows, n_targets)
         """
-        return self._task.answers(self._scores(X))
+        scores = self._scores(X)
+        return self._task.answers(scores)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

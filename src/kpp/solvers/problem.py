@@ -97,6 +97,18 @@ def mean_squared_spread(block: Embedding, weight: FloatArray) -> float:
     .. math:: \frac1n \sum_i s_i \|\Phi_i - \bar\phi\|^2
 
     Alphas are carried between maps relative to it: `Loss.unit`.
+
+    Parameters
+    ----------
+    block : Embedding
+        The map at n rows.
+    weight : array of shape (n_rows,)
+        Weights s of the rows.
+
+    Returns
+    -------
+    spread : float
+        1, times the mean weight, where all rows are in one place.
     """
     share = weight / weight.sum()
     square = share @ block.row_norms(squared=True)

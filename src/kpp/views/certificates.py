@@ -52,7 +52,7 @@ def raw_certificate(result: RawCertificate) -> str:
         ),
         note(
             "Every x' whose columns all differ by at most radius times scale gets the same "
-            "answer. That says nothing of true labels."
+            "answer. Columns are those that the model sees. That says nothing of true labels."
         ),
     )
 

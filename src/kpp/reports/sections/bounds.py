@@ -27,9 +27,9 @@ def make(subject: Subject) -> dict[str, Any]:
     model = subject.model
     samples, notes = [], []
     index = subject.draw(MOST_ROWS)
-    attempts = [("test", subject.rows(index), subject.y[index])]
+    attempts = [("test", subject.rows(index).X, subject.y[index])]
     if subject.training is not None:
-        attempts.append(("fit", subject.training.X, subject.training.y))
+        attempts.append(("fit", subject.training.rows.X, subject.training.y))
     else:
         notes.append(
             "Bounds on the rows of the fit need these rows: in Python train=(X, y), what was given "

@@ -13,7 +13,7 @@ MOST_ROWS = 1000
 def make(subject: Subject) -> dict[str, Any]:
     """Run the diagnostics and the audit on the test rows."""
     index = subject.draw(MOST_ROWS)
-    X, y = subject.rows(index), subject.y[index]
+    X, y = subject.rows(index).X, subject.y[index]
     diagnostics = diagnose(subject.model, X, y).to_dict()
     audited = audit(subject.model, X, y, random_state=subject.random_state)
     return {

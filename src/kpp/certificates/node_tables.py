@@ -1,0 +1,148 @@
+"""What certificates add to an `AdditiveForest`: distances, norms and rounding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from kpp._typing import FloatArray
+from kpp.forest.arrays import Forest
+from kpp.scores import AdditiveForest
+
+UNIT = 2.0**-53
+
+
+def gamma(n: int) -> float:
+    r"""Return :math:`\gamma_n = n u / (1 - n u)`, the relative error of n roundings."""
+    return n * UNIT / (1 - n * UNIT)
+
+
+class Contrast(NamedTuple):
+    """A combination of scores that a margin is: ``sign * score``, or ``score - against``."""
+
+    score: int
+    against: int | None
+    sign: int
+
+    @property
+    def scores(self) -> list[int]:
+        """The scores in it."""
+        return [self.score] if self.against is None else [self.score, self.against]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeTables:
+    r"""The scores of a model, with what certificates need beside them at every node.
+
+    Parameters
+    ----------
+    additive : AdditiveForest
+        The model's scores.
+    values : array of shape (n_scores, n_nodes)
+        Its path sums :math:`P_k(v)` of :math:`s_v w_v`, those of all blocks side by side.
+    coef : array of shape (n_scores, n_nodes)
+        w.
+    C : array of shape (n_nodes,)
+        Path sums of :math:`\omega_v / S_T` without the root, whose coordinate never changes.
+    depth : int
+        Most nodes on a path.
+    weight_error : array of shape (n_scores,)
+        How far the sum of leaf values may lie from :math:`\langle w, \Phi \rangle`.
+    n_jobs : int, optional
+        Number of threads.
+    """
+
+    additive: AdditiveForest
+    values: FloatArray
+    coef: FloatArray
+    C: FloatArray
+    depth: int
+    weight_error: FloatArray
+    n_jobs: int | None = None
+
+    @classmethod
+    def of(cls, additive: AdditiveForest, *, n_jobs: int | None = None) -> NodeTables:
+        """Read coefficients and coordinates; refuse scores that came without them."""
+        coef = [block.coef for block in additive.blocks if block.coef is not None]
+        squared = [b.squared_scale for b in additive.blocks if b.squared_scale is not None]
+        if not len(coef) == len(squared) == len(additive.blocks):
+            raise ValueError(
+                "Certificates need the coefficients and the weights of the nodes, and this "
+                "AdditiveForest has path sums only, as one that was read from a file. Save and "
+                "certify the model itself."
+            )
+        forest, w = additive.forest, np.hstack(coef)
+        scale = np.concatenate([block.scale for block in additive.blocks])
+        mass = np.concatenate(squared)
+        mass[forest.roots] = 0.0
+        depth = int(forest.path_sums(np.ones(forest.n_nodes)).max())
+        sizes = [largest_values(forest, forest.path_sums(np.abs(scale * row))).sum() for row in w]
+        return cls(
+            additive=additive,
+            values=additive.node_values,
+            coef=w,
+            C=forest.path_sums(mass),
+            depth=depth,
+            weight_error=2 * gamma(depth + 2) * np.array(sizes),
+            n_jobs=n_jobs,
+        )
+
+    @property
+    def forest(self) -> Forest:
+        """All trees, those of several blocks one after the other."""
+        return self.additive.forest
+
+    @property
+    def intercept(self) -> FloatArray:
+        """b, shape (n_scores,)."""
+        return self.additive.intercept
+
+    @property
+    def diameter(self) -> float:
+        """The sum over the trees of the largest C: half of the largest distance."""
+        return float(largest_values(self.forest, self.C).sum())
+
+    @property
+    def rounding(self) -> float:
+        r"""Relative error of a computed :math:`D(\mu)`, and of the distances compared with it."""
+        return 2 * gamma(self.forest.n_trees + 2 * self.depth + 16)
+
+    def score_error(self, score: int) -> float:
+        r"""Return :math:`\tau = \gamma_{K+2} (|b| + \sum_t \max_\ell |v_t(\ell)|)`."""
+        largest = largest_values(self.forest, self.values[score]).sum()
+        return gamma(self.forest.n_trees + 2) * (abs(self.intercept[score]) + largest)
+
+    def value(self, contrast: Contrast) -> FloatArray:
+        """What each node's leaf value adds to a margin, shape (n_nodes,)."""
+        return contrast.sign * _combined(self.values, contrast)
+
+    def is_constant(self, contrast: Contrast) -> bool:
+        """Whether every leaf adds 0 to the scores of a margin: then they are the intercepts."""
+        return not self.values[contrast.scores][:, self.forest.is_leaf].any()
+
+    def norm(self, contrast: Contrast) -> float:
+        r"""Return :math:`\|w\|` of a margin as a function on the embedding, rounded up."""
+        w = _combined(self.coef, contrast)
+        largest = float(np.abs(w).max())
+        if largest == 0:
+            return 0.0
+        # Divided by the largest entry no square is lost below the smallest float. Sums are
+        # pairwise: fewer than 64 roundings for any length that fits memory.
+        return largest * float(np.sqrt(np.square(w / largest).sum())) * (1 + 80 * UNIT)
+
+
+def _combined(table: FloatArray, contrast: Contrast) -> FloatArray:
+    score = table[contrast.score]
+    return score if contrast.against is None else score - table[contrast.against]
+
+
+def largest_values(forest: Forest, values: FloatArray) -> FloatArray:
+    """Largest absolute value at a leaf of each tree, shape (n_trees,)."""
+    return np.maximum.reduceat(np.where(forest.is_leaf, np.abs(values), 0.0), forest.roots)
+
+
+def lowest_values(forest: Forest, values: FloatArray) -> FloatArray:
+    """Lowest value at a leaf of each tree, shape (n_trees,)."""
+    return np.minimum.reduceat(np.where(forest.is_leaf, values, np.inf), forest.roots)

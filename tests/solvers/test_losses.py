@@ -1,0 +1,115 @@
+"""Losses against finite differences, and a loss that the package does not have."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from zoo import random_forest, random_node_weight, random_rows
+
+from kpp.geometry import PathMap, path_weights
+from kpp.solvers import Loss, NewtonProblem, SquaredLoss, log_loss, pose
+
+N_ROWS = 30
+
+
+def random_target(loss, rng):
+    if isinstance(loss, SquaredLoss):
+        return rng.normal(size=(N_ROWS, loss.n_scores))
+    return rng.integers(0, loss.n_classes, N_ROWS)
+
+
+@pytest.mark.parametrize("loss", [SquaredLoss(1), SquaredLoss(2), log_loss(2), log_loss(4)])
+def test_gradient_and_curvature_are_derivatives(loss):
+    rng = np.random.default_rng(0)
+    target = loss.prepare(random_target(loss, rng))
+    scores = rng.normal(size=(N_ROWS, loss.n_scores))
+    change = rng.normal(size=scores.shape)
+    share = rng.random((N_ROWS, 1))
+    share /= share.sum()
+    h = 1e-5
+
+    def value(at):
+        return (share * loss.values(target, at)).sum()
+
+    def slope(at):
+        return share * loss.gradient(target, at)
+
+    # Central differences are right to h squared.
+    along = (value(scores + h * change) - value(scores - h * change)) / (2 * h)
+    assert along == pytest.approx((slope(scores) * change).sum(), abs=1e-8)
+    bent = (slope(scores + h * change) - slope(scores - h * change)) / (2 * h)
+    np.testing.assert_allclose(loss.curvature(scores, share)(change.copy()), bent, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_log_loss_is_minus_the_log_of_the_link(n_classes):
+    rng = np.random.default_rng(1)
+    loss, weight = log_loss(n_classes), rng.random(N_ROWS)
+    codes = random_target(loss, rng)
+    scores = rng.normal(size=(N_ROWS, loss.n_scores))
+    p = loss.link(scores)
+    np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-14)
+    own = p[np.arange(N_ROWS), codes]
+    values = loss.values(loss.prepare(codes), scores)[:, 0]
+    np.testing.assert_allclose(values, -np.log(own), rtol=1e-12)
+    assert loss.merit(codes, scores, weight) == pytest.approx(
+        np.average(np.log(own), weights=weight), rel=1e-12
+    )
+    assert (loss.classes(scores) == p.argmax(axis=1)).all()
+
+
+def test_a_score_of_zero_is_the_first_class():
+    assert log_loss(2).classes(np.array([[0.0], [1e-300], [-1.0]])).tolist() == [0, 1, 0]
+
+
+def test_the_unit_of_alpha():
+    weight = np.array([1.0, 2.0, 5.0])
+    assert SquaredLoss().unit(3.0, weight) == 3.0  # the loss is summed
+    assert log_loss(2).unit(3.0, weight) == 3.0 / 8  # the loss is averaged
+
+
+class PseudoHuber(Loss):
+    """sqrt(1 + e^2) - 1: one object, and nothing else is needed."""
+
+    name, n_scores, is_averaged = "pseudo-Huber loss", 1, True
+    search_tol, final_tol = 1e-5, 1e-6
+
+    def prepare(self, target):
+        return np.asarray(target, dtype=float)[:, None]
+
+    def values(self, target, scores):
+        return np.hypot(1.0, target - scores) - 1
+
+    def gradient(self, target, scores):
+        return (scores - target) / np.hypot(1.0, target - scores)
+
+    def curvature(self, scores, share):
+        # An upper bound of the second derivative keeps Newton's steps safe far away.
+        return lambda change: np.multiply(change, share, out=change)
+
+    def merit(self, target, scores, weight):
+        return -float(np.average(self.values(self.prepare(target), scores)[:, 0], weights=weight))
+
+    def link(self, scores):
+        return scores
+
+
+def test_a_new_loss_is_one_object():
+    rng = np.random.default_rng(2)
+    forest = random_forest(0, n_trees=4)
+    X = random_rows(0, n_rows=N_ROWS)
+    phi = PathMap(forest, path_weights(forest, random_node_weight(0, forest))).on(X)
+    y, weight, alpha = rng.standard_cauchy(N_ROWS), rng.random(N_ROWS), 1e-2
+    problem = pose(PseudoHuber(), phi, y, weight)
+    assert isinstance(problem, NewtonProblem)
+    solved = problem.solve([alpha], tol=1e-10, max_iter=5000)
+    dense = phi.to_csr().toarray()
+    share = weight / weight.sum()
+
+    def objective(parameters):
+        w, b = parameters[:-1], parameters[-1]
+        return share @ (np.hypot(1, y - dense @ w - b) - 1) + alpha / 2 * w @ w
+
+    w = dense.T @ solved.dual[0, :, 0]
+    mine = objective(np.append(w, solved.intercept[0]))
+    other = minimize(objective, np.zeros(dense.shape[1] + 1), method="BFGS", tol=1e-12)
+    assert mine <= other.fun + 1e-12
