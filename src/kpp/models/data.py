@@ -80,6 +80,12 @@ def check_rows(estimator: Any, specs: list[tuple[str, Any]], X: Any) -> Any:
 
 def check_new_rows(estimator: Any, X: Any) -> Any:
     """Check shape and names; values are checked by the forests, which know what they accept."""
+    if type(X) is np.ndarray and X.dtype.kind == "f" and X.ndim == 2 and len(X):
+        # What most calls bring needs no more: for a single row scikit-learn's general check takes
+        # longer than the prediction.
+        named = hasattr(estimator, "feature_names_in_")
+        if not named and X.shape[1] == estimator.n_features_in_:
+            return X
     if hasattr(X, "columns"):
         validate_data(estimator, X, reset=False, skip_check_array=True)
         return X
