@@ -40,7 +40,9 @@ def run_diagnose(
         terminal.warn(remark)
     with terminal.working("diagnosing"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = diagnose(ask(loaded).model, rows, given.y, sample=sample, silence=list(silence))
+        found = diagnose(
+            ask(loaded), ask(loaded).model.at(rows), given.y, sample=sample, silence=list(silence)
+        )
     for text in dict.fromkeys(str(w.message) for w in caught):
         terminal.warn(text)
     failed = any(fails(finding.severity, fail_on) for finding in found.findings)
