@@ -139,6 +139,7 @@ def shown():
         "Finding": dashboard.findings[0],
         "Observable": dashboard.observables[0],
         "AdditiveForest": kpp.collapse(several),
+        "RoutedRows": several.at(X[:20]),
         "Forest": classifier.forest_,
         "NodeStatistics": classifier.forest_.statistics,
         "Tree": tree,
