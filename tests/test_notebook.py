@@ -140,6 +140,7 @@ def shown():
         "Observable": dashboard.observables[0],
         "AdditiveForest": kpp.collapse(several),
         "RoutedRows": several.at(X[:20]),
+        "BareScores": classifier.forest_.bare,
         "Forest": classifier.forest_,
         "NodeStatistics": classifier.forest_.statistics,
         "Tree": tree,
