@@ -135,7 +135,7 @@ class Question:
         Parameters
         ----------
         X : array-like, data frame or RoutedRows of shape (n_rows, n_columns)
-            Rows as the user has them.
+            Rows as the user has them; one row also as a 1-d array, a Series or a dict.
         least : int
             Fewest rows that the question makes sense for.
 
@@ -144,7 +144,7 @@ class Question:
         rows : RoutedRows
         """
         if not isinstance(X, RoutedRows):
-            X = prepared(self.preparation, X)
+            X = prepared(self.preparation, as_rows(X, raw_columns(self.preparation, self.model)))
         rows = routed_rows(self.model, X)
         if len(rows) < least:
             raise ValueError(
