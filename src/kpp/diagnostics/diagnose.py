@@ -182,7 +182,7 @@ def diagnose(
     spectra = spectra_of(parts)
     stable = stability(parts)
     delta_k = stable[0].value if stable else np.nan
-    oracles = oracles_at(question, data.all_rows.X, labels, data.index, sample)
+    oracles = oracles_at(question, data.all_rows, labels, data.index, sample)
     margin_figures: list[Observable] = []
     margin: FloatArray = np.empty(0)
     if question.is_classifier:
