@@ -41,7 +41,7 @@ KINDS += ["leaves", "arrays", "boosted", "scaled", "table", "several forests"]
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_report_routes_every_set_of_rows_once(routed, kind):
     model, X, y, train = several_forests() if kind == "several forests" else made(kind)
-    del routed[:]
+    del routed[:]  # those of the fit
     report_data(model, X, y, max_rows=5)
     assert routed == n_forests(model) * [len(X)]
     # One look at the rows that a search has found, if it has found any; none at the rows of X.
@@ -54,6 +54,7 @@ def test_a_report_routes_every_set_of_rows_once(routed, kind):
 
 def test_more_rows_to_explore_are_not_routed_more_often(routed, tmp_path):
     model, X, y, _ = made("binary")
+    del routed[:]  # those of the fit, where this test is the first to ask for it
     report(model, X, y, tmp_path / "report.html", max_rows=30)
     assert routed == [len(X)]
 
