@@ -119,6 +119,7 @@ class Question:
                     f"y holds labels that the model does not know: {unknown[:5]}; it knows "
                     f"{classes.tolist()[:10]}."
                 )
+            # Classes are sorted, and every label is among them.
             return np.searchsorted(classes, target)
         numbers = np.asarray(target, dtype=np.float64)
         n_targets = self.additive.n_scores
@@ -170,6 +171,7 @@ class Question:
         """
         if not isinstance(x, RoutedRows):
             x = as_rows(x, raw_columns(self.preparation, self.model))
+        # A table of several rows is refused here, before it is prepared and routed for nothing.
         shape = np.shape(x) if isinstance(x, list) else tuple(x.shape)
         if len(shape) != 2 or shape[0] != 1:
             n = self.model.n_features_in_
