@@ -241,6 +241,7 @@ def informed_parts(predictor: LinearPredictor, frame: Frame, delta: float) -> di
     scores = predictor.scores
     if predictor.n_classes == 0:
         g, y = scores[:, 0], np.asarray(predictor.target, dtype=np.float64)
+        # A loss without limits has no bound of this kind.
         if not np.isfinite(frame.limits).all():
             return {}
         return {
@@ -283,6 +284,8 @@ def held_out_parts(predictor: LinearPredictor, limits: Range, delta: float) -> P
     if predictor.n_classes == 0:
         if not np.isfinite(limits).all() or limits[0] == limits[1]:
             return None
+        # The kl bound is of losses in [0, 1]: divided by the largest squared error, and multiplied
+        # again.
         scale = (limits[1] - limits[0]) ** 2
     risk = clipped_risk(predictor, limits)
     bound = float(held_out_kl(min(risk / scale, 1.0), predictor.n_rows, delta)) * scale

@@ -209,6 +209,7 @@ class BeeswarmDisplay(draw.Display):
         ax.axvline(0, color=draw.NEUTRAL, lw=0.8, zorder=0)
         points, any_missing = None, False
         for k, j in enumerate(shown):
+            # Ranks, not values: colours then use the whole scale whatever the distribution.
             rank = _ranks(as_numbers(column_of(data, int(j))))
             height = k + 0.4 * draw.spread_out(values[:, j])
             missing = np.isnan(rank)

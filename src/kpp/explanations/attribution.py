@@ -353,6 +353,7 @@ def numbers_and_names(column: AnyArray) -> tuple[FloatArray, list[str] | None]:
 
     As soon as one value is a string all of them are names, also those that look like numbers.
     """
+    # Floats, integers and booleans are numbers as they are.
     if column.dtype.kind in "fiub":
         return np.asarray(column, dtype=np.float64), None
     listed = column.tolist()

@@ -210,6 +210,7 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     n_rows, n_nodes = model.map_.shape
     require(n_rows > 0, "a fitted model has rows")
     intercept = fields["intercept"]
+    # The intercepts say how many scores there are; everything else must agree with them.
     n_scores = len(intercept) if isinstance(intercept, np.ndarray) and intercept.ndim == 1 else 0
     require(n_scores > 0, "a fitted model has scores")
     floats(intercept, "intercepts", (n_scores,))

@@ -60,8 +60,8 @@ class Reader:
     ) -> None:
         self._array_of = array
         self._version = version
-        # Each part is read once: the sizes were checked for that, and a part that is read many times
-        # could take any memory.
+        # Each part is read once: the sizes were checked for that, and a part that is read again and
+        # again could take any memory.
         self._unread = set(range(1, n_parts))
         self._kinds = kinds
         self._objects: list[Any] = []

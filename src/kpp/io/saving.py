@@ -139,6 +139,7 @@ def library_versions(used: set[str]) -> dict[str, str]:
 
 
 def _check_model(model: Any) -> None:
+    # By exact type: a subclass may hold what the file has no place for.
     if type(model) in (Forest, AdditiveForest):
         return
     last = model

@@ -145,6 +145,8 @@ class Question:
         rows : RoutedRows
         """
         if not isinstance(X, RoutedRows):
+            # One row in any form first becomes a table: a preparation may know its columns by name
+            # only.
             X = prepared(self.preparation, as_rows(X, raw_columns(self.preparation, self.model)))
         rows = routed_rows(self.model, X)
         if len(rows) < least:
