@@ -39,6 +39,8 @@ def lay_out_tree(
         new_left[k] = -1
         if a < 0 and b < 0:
             continue
+        # One child, a child outside the arrays, or a node with two parents: following such links
+        # could leave the arrays or never end.
         if a < 0 or b < 0 or a >= size or b >= size or a == b or seen[a] or seen[b]:
             return
         seen[a] = seen[b] = True
@@ -59,6 +61,8 @@ def check_levels(tree_offsets: Any, parent: Any, left: Any, in_order: Any) -> No
         end = tree_offsets[tree + 1]
         if parent[root] != -1:
             return
+        # In canonical order the children of the splits, taken in order, are root + 1, root + 2,
+        # ...: one counter checks parent, left, siblings and levels at once.
         child = root + 1
         for v in range(root, end):
             if left[v] == -1:
@@ -112,6 +116,8 @@ def route_numerical(
                     i = row[j]
                     child = left[v]
                     leaf_ids[tree, i] = v
+                    # At a leaf this reads column 0 for nothing: cheaper than a branch, and the
+                    # walker is dropped below because `child` is negative.
                     x = values[np.uint64(i) * n_features + np.uint64(max(feature[v], 0))]
                     node[n_left] = np.uint32(child + (not (x <= threshold[v])))
                     row[n_left] = i

@@ -20,6 +20,7 @@ from kpp.forest.sums import node_sums
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
 
+# Every tree writes its own nodes: the number of blocks changes the speed and no bit.
 N_TREE_BLOCKS = 8
 
 
@@ -63,6 +64,7 @@ class NodeStatistics(Shown):
         if self.variance is not None:
             return self.variance
         assert self.class_share is not None
+        # A node without rows has all shares 0, of which the formula would make 1.
         gini = 1.0 - np.square(self.class_share).sum(axis=1)
         return np.where(self.count > 0, np.maximum(gini, 0.0), 0.0)
 
@@ -89,6 +91,8 @@ class NodeStatistics(Shown):
         """
         split = np.flatnonzero(~forest.is_leaf & (self.count > 0))
         left = forest.left[split]
+        # pi_L Q(v_L) + pi_R Q(v_R), times the count of v; the right child stands beside the left
+        # one.
         children = self.count[left] * impurity[left] + self.count[left + 1] * impurity[left + 1]
         decrease = np.zeros(forest.n_nodes)
         decrease[split] = np.maximum(impurity[split] - children / self.count[split], 0.0)
@@ -123,6 +127,7 @@ class NodeStatistics(Shown):
             assert part.class_share is not None
             assert part.classes is not None
             last = first + len(part.count)
+            # Its columns go to where its classes stand among all of them.
             share[first:last, np.searchsorted(classes, part.classes)] = part.class_share
             first = last
         return cls(
@@ -197,6 +202,7 @@ def node_statistics(
     weight = check_sample_weight(sample_weight, n_rows)
     ones = np.ones(forest.n_nodes)
 
+    # Scale 1: the transpose of the map without its weights adds up the rows in each node.
     def sums(values: FloatArray) -> FloatArray:
         out = np.empty(forest.n_nodes)
         blocks = blocks_of(forest.n_trees, N_TREE_BLOCKS)
@@ -235,6 +241,7 @@ def node_statistics(
     first = np.stack([sums(weight * column) for column in (y - center).T], axis=1)
     second = np.stack([sums(weight * column) for column in np.square(y - center).T], axis=1)
     mean = first * inverse[:, None]
+    # Q(v) = E[(y - c)^2] - (E[y - c])^2 for any centre c; rounding may take it below 0.
     variance = np.maximum(second * inverse[:, None] - np.square(mean), 0.0).mean(axis=1)
     return NodeStatistics(
         count=count, mean=np.where(count[:, None] > 0, mean + center, 0.0), variance=variance

@@ -125,6 +125,7 @@ class Splitter:
             # A rare class may be absent from a fold; that is provided for.
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
             splits = list(splitter.split(data.X, data.labels, data.groups))
+        # Out-of-fold scores need one prediction for every row, by a fit that has not seen it.
         tested = np.concatenate([test for _, test in splits])
         if not np.array_equal(np.sort(tested), np.arange(len(data))):
             raise ValueError("cv must put every row into exactly one test fold.")
@@ -146,6 +147,7 @@ class Splitter:
         n_rows = len(labels)
         if n_rows < 2:
             raise ValueError(f"alpha='auto' needs at least 2 rows for its folds; got {n_rows}.")
+        # StratifiedKFold refuses more folds than rows of the largest class.
         largest = np.unique(labels, return_counts=True)[1].max() if self.is_stratified else 0
         if largest >= 2:
             return StratifiedKFold(min(self.cv, largest), shuffle=True, random_state=random)
