@@ -139,6 +139,8 @@ def shown():
         "Finding": dashboard.findings[0],
         "Observable": dashboard.observables[0],
         "AdditiveForest": kpp.collapse(several),
+        "RoutedRows": several.at(X[:20]),
+        "BareScores": classifier.forest_.bare,
         "Forest": classifier.forest_,
         "NodeStatistics": classifier.forest_.statistics,
         "Tree": tree,

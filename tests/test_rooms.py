@@ -34,16 +34,6 @@ MAY_USE = {
 
 # Known exceptions, to be emptied: a line whose exception is gone must be deleted.
 KNOWN = """
-bounds/_given.py uses ._unit: private
-cli/fit.py uses bounds._sample.rows_assumption: private
-diagnostics/audit.py uses bounds._sample.check_model: private
-diagnostics/diagnose.py uses bounds._given.sample_rows: private
-diagnostics/diagnose.py uses bounds._given.seen_rows: private
-diagnostics/diagnose.py uses bounds._sample.check_model: private
-diagnostics/diagnose.py uses bounds._sample.logistic_losses: private
-diagnostics/display.py uses bounds._sample.check_model: private
-diagnostics/display.py uses bounds._sample.encode: private
-diagnostics/observables.py uses bounds._sample.class_margins: private
 """.strip().splitlines()
 
 

@@ -105,7 +105,8 @@ def _with_helpers(function: Any) -> Any:
         return function
     for helper in used.values():
         if _helpers[helper] is None:
-            _helpers[helper] = numba.njit(_with_helpers(helper))
+            # Inlined for certain: a call within an inner loop would cost as much as its work.
+            _helpers[helper] = numba.njit(forceinline=True)(_with_helpers(helper))
     scope = function.__globals__ | {name: _helpers[helper] for name, helper in used.items()}
     other = FunctionType(
         function.__code__, scope, function.__name__, function.__defaults__, function.__closure__

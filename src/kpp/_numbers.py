@@ -20,20 +20,34 @@ def significant(value: float, digits: int = 4, *, signed: bool = False) -> str:
     return f"{float(value):{'+' if signed else ''}.{digits}g}".replace("-", MINUS)
 
 
+def not_finite(value: Any) -> str | None:
+    """Write what is missing or infinite; None for everything else.
+
+    >>> not_finite(None), not_finite(float("nan")), not_finite(-float("inf")), not_finite(1.0)
+    ('–', '–', '−∞', None)
+    """
+    if value is None:
+        return MISSING
+    if not isinstance(value, float | np.floating) or math.isfinite(value):
+        return None
+    if math.isnan(value):
+        return MISSING
+    return "∞" if value > 0 else f"{MINUS}∞"
+
+
 def number(value: Any) -> str:
     """Write a number as people read it: four digits, counts in full; other values as text.
 
     >>> number(0.123456), number(12345), number(float("inf")), number(True), number(None)
     ('0.1235', '12,345', '∞', 'yes', '–')
     """
-    if value is None or (isinstance(value, float | np.floating) and math.isnan(value)):
-        return MISSING
+    text = not_finite(value)
+    if text is not None:
+        return text
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, int | np.integer):
         return f"{int(value):,}"
     if isinstance(value, float | np.floating):
-        if math.isinf(value):
-            return "∞" if value > 0 else f"{MINUS}∞"
         return significant(float(value))
     return str(value)

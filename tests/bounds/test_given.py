@@ -12,8 +12,9 @@ from sklearn.model_selection import KFold
 
 from kpp import KPPClassifier, KPPRegressor
 from kpp.bounds import bias_variance, bound_path, partition_oracles, risk_bounds
-from kpp.bounds._given import check_same_target, seen_rows
+from kpp.bounds.samples import check_same_target, seen_rows
 from kpp.diagnostics import diagnose
+from kpp.models.asking import ask
 
 X, Y = load_breast_cancer(return_X_y=True)
 DX, DY = load_diabetes(return_X_y=True)
@@ -42,12 +43,11 @@ def test_one_other_label_is_noticed(task, regime, alpha, weighted):
     model = estimator(n_estimators=6, alpha=alpha, random_state=0, **REGIMES[regime])
     weight = np.random.default_rng(0).uniform(0, 3, len(y)) if weighted else None
     model.fit(rows, y, sample_weight=weight)
-    n_classes = 0 if task == "numbers" else y.max() + 1
-    check_same_target(model, y, n_classes)  # its own target passes
+    check_same_target(ask(model), y)  # its own target passes
     weights = model.sample_weight_
     row = model.fit_rows_[0 if weights is None else np.argmax(weights)]
     with pytest.raises(ValueError, match="this y is another"):
-        check_same_target(model, changed(y, row, task), n_classes)
+        check_same_target(ask(model), changed(y, row, task))
 
 
 def test_every_function_asks():
@@ -63,14 +63,14 @@ def test_every_function_asks():
     with pytest.raises(ValueError, match="this y is another"):
         risk_bounds(model, DX, model.predict(DX))
     # Rows that only grew trees leave no trace in the linear layer.
-    check_same_target(model, changed(DY, model.partition_rows_[0], "numbers"), 0)
+    check_same_target(ask(model), changed(DY, model.partition_rows_[0], "numbers"))
 
 
 def test_a_constant_target():
     model = KPPRegressor(n_estimators=3, alpha=1.0).fit(DX, np.full(442, 3.0))
-    check_same_target(model, np.full(442, 3.0), 0)
+    check_same_target(ask(model), np.full(442, 3.0))
     with pytest.raises(ValueError, match="this y is another"):
-        check_same_target(model, np.full(442, 5.0), 0)
+        check_same_target(ask(model), np.full(442, 5.0))
 
 
 def test_two_of_three_classes_in_the_fit_fold():
@@ -80,16 +80,17 @@ def test_two_of_three_classes_in_the_fit_fold():
     y[model.fit(X, Y).partition_rows_[:5]] = 0
     model.fit(X, y)
     assert len(np.unique(y[model.fit_rows_])) == 2
-    check_same_target(model, y, 3)
+    check_same_target(ask(model), y)
+    other = np.where(np.arange(len(y)) == model.fit_rows_[0], 3 - y, y)
     with pytest.raises(ValueError, match="this y is another"):
-        check_same_target(model, np.where(np.arange(len(y)) == model.fit_rows_[0], 3 - y, y), 3)
+        check_same_target(ask(model), other)
 
 
 def test_a_fit_that_was_cut_off_is_not_asked():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = KPPRegressor(n_estimators=20, alpha=1e-6, max_iter=3).fit(DX, DY)
-    check_same_target(model, DY, 0)
+    check_same_target(ask(model), DY)
 
 
 # Rows of the fit that are called unseen.
@@ -112,24 +113,24 @@ def test_rows_of_the_fit_are_no_test_rows(regime):
 def test_some_rows_of_the_fit_among_others():
     model = KPPRegressor(n_estimators=30, alpha=1.0, random_state=0).fit(DX[:300], DY[:300])
     shuffled = np.random.default_rng(0).permutation(300)
-    assert "among them" in seen_rows(model, model.map_.on(DX[shuffled]))
-    assert "100% of these" in seen_rows(model, model.map_.on(DX[:50]))
-    assert seen_rows(model, model.map_.on(DX[300:])) is None
+    assert "among them" in seen_rows(ask(model), model.at(DX[shuffled]))
+    assert "100% of these" in seen_rows(ask(model), model.at(DX[:50]))
+    assert seen_rows(ask(model), model.at(DX[300:])) is None
     mixed = np.vstack([DX[:60], DX[300:340]])
-    assert "60% of these" in seen_rows(model, model.map_.on(mixed))
+    assert "60% of these" in seen_rows(ask(model), model.at(mixed))
 
 
 def test_coarse_forests_accuse_nobody():
     # Where leaves are few, other rows reach the same ones.
     one = KPPRegressor(RandomForestRegressor(1, max_depth=1, random_state=0), alpha=1.0)
     one.fit(DX[:10], DY[:10])
-    assert seen_rows(one, one.map_.on(DX[10:20])) is None
+    assert seen_rows(ask(one), one.at(DX[10:20])) is None
     tree = KPPRegressor(ExtraTreesRegressor(1, random_state=0), alpha=1.0).fit(DX[:300], DY[:300])
-    assert seen_rows(tree, tree.map_.on(DX[300:])) is None
+    assert seen_rows(ask(tree), tree.at(DX[300:])) is None
     root = ExtraTreesRegressor(30, min_samples_leaf=200, random_state=0).fit(DX[:300], DY[:300])
     fixed = KPPRegressor(FrozenEstimator(root), regime="fixed", alpha=1.0, node_weight="uniform")
     fixed.fit(DX[:221], DY[:221])
-    assert seen_rows(fixed, fixed.map_.on(DX[221:])) is None
+    assert seen_rows(ask(fixed), fixed.at(DX[221:])) is None
 
 
 def test_the_dashboard_says_that_the_labels_were_seen():

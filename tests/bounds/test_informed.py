@@ -11,14 +11,19 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from bounds.worlds import World, most_failures
 from kpp import KPPClassifier, KPPRegressor
 from kpp.bounds import bound_path, informed_bounds, risk_bounds
-from kpp.bounds._sample import fold_predictors, linear_at
-from kpp.bounds._terms import Grid, pac_bayes_bound, ramp_bound
 from kpp.bounds.informed import make_frame
 from kpp.bounds.kl import held_out_kl
+from kpp.bounds.samples import sample_of
+from kpp.bounds.terms import Grid, pac_bayes_bound, ramp_bound
+from kpp.models.asking import ask
 
 X, Y = load_breast_cancer(return_X_y=True)
 DX, DY = load_diabetes(return_X_y=True)
 DELTA = 0.1
+
+
+def frame_of(model, rows, y):
+    return make_frame(sample_of(ask(model), rows, y, "fit"), None)
 
 
 def honest(estimator, **parameters):
@@ -40,23 +45,27 @@ def regressor():
 
 
 def test_the_centre_is_the_model_of_the_partition_fold(classifier):
-    frame = make_frame(classifier, X, Y, 2, None)
+    frame = frame_of(classifier, X, Y)
     rows = classifier.partition_rows_
     start = clone(classifier).set_params(regime="shared", center="zero").fit(X[rows], Y[rows])
     np.testing.assert_allclose(
-        frame.w0, start.node_coef_, atol=1e-9 * np.abs(start.node_coef_).max()
+        frame.center.node_coef, start.node_coef_, atol=1e-9 * np.abs(start.node_coef_).max()
     )
-    assert frame.b0 == pytest.approx(start.intercept_, abs=1e-5)
+    assert frame.center.intercept == pytest.approx(start.intercept_, abs=1e-5)
 
 
 def test_the_centre_does_not_depend_on_the_labels_of_the_fit_fold(classifier):
     rows = classifier.fit_rows_
     other = Y.copy()
     other[rows] = 1 - other[rows]
-    frame = make_frame(classifier, X, Y, 2, None)
-    changed = make_frame(clone(classifier).fit(X, other), X, other, 2, None)
-    np.testing.assert_allclose(frame.w0, changed.w0, atol=1e-8 * np.abs(frame.w0).max())
-    assert frame.b0 == pytest.approx(changed.b0, abs=1e-6)
+    frame = frame_of(classifier, X, Y)
+    changed = frame_of(clone(classifier).fit(X, other), X, other)
+    np.testing.assert_allclose(
+        frame.center.node_coef,
+        changed.center.node_coef,
+        atol=1e-8 * np.abs(frame.center.node_coef).max(),
+    )
+    assert frame.center.intercept == pytest.approx(changed.center.intercept, abs=1e-6)
     assert frame.sup_norm == changed.sup_norm
     assert frame.kappa == changed.kappa
     np.testing.assert_allclose(frame.grid.sigmas, changed.grid.sigmas, rtol=1e-6)
@@ -64,11 +73,11 @@ def test_the_centre_does_not_depend_on_the_labels_of_the_fit_fold(classifier):
 
 def test_scores_are_the_centre_plus_the_rest(classifier):
     # g = g0 + <u, Phi - c> + beta: what the theorems are written in.
-    frame = make_frame(classifier, X, Y, 2, None)
-    predictor = linear_at(classifier, X, Y, 2)
-    u = predictor.w - frame.w0
+    frame = frame_of(classifier, X, Y)
+    predictor = sample_of(ask(classifier), X, Y, "train").predictor
+    u = predictor.node_coef - frame.center.node_coef
     phi = classifier.map_.on(X).to_csr().toarray() - frame.shift
-    beta = predictor.b - frame.b0 + u @ frame.shift
+    beta = predictor.intercept - frame.center.intercept + u @ frame.shift
     expected = frame.center_at(predictor).scores[:, 0] + phi @ u[0] + beta
     np.testing.assert_allclose(classifier.decision_function(X), expected, atol=1e-8)
     np.testing.assert_allclose(
@@ -80,10 +89,10 @@ def test_scores_are_the_centre_plus_the_rest(classifier):
 
 def test_no_intercept_keeps_the_homogeneous_class():
     model = honest(KPPClassifier, fit_intercept=False, alpha=1e-2).fit(X, Y)
-    frame = make_frame(model, X, Y, 2, None)
+    frame = frame_of(model, X, Y)
     assert not frame.shift.any()
     assert frame.kappa == 0
-    assert frame.distances(linear_at(model, X, Y, 2))[1] == 0
+    assert frame.distances(sample_of(ask(model), X, Y, "train").predictor)[1] == 0
     assert all(np.isfinite(bound.total) for bound in informed_bounds(model, X, Y))
 
 
@@ -243,8 +252,8 @@ def test_folds_of_a_weighted_cross_fit_average_to_the_model(classes):
     cv = KFold(4, shuffle=True, random_state=0)
     model = estimator(n_estimators=8, regime="cross-fit", alpha=0.1, cv=cv, random_state=0)
     model.fit(rows, y, sample_weight=weight)
-    parts = fold_predictors(model, y, classes)
-    mean = np.mean([part.b for part in parts], axis=0)
+    parts = sample_of(ask(model), rows, y, "fit").folds()
+    mean = np.mean([part.intercept for part in parts], axis=0)
     np.testing.assert_allclose(mean, np.atleast_1d(model.intercept_), atol=1e-5)
 
 
@@ -356,12 +365,14 @@ def draws_of(world, n_draws, n_rows=120, seed=0):
         model.fit(X_draw, y_draw)
         found = {b.name: b for b in informed_bounds(model, X_draw, y_draw, delta=DELTA)}
         risk = world.error(model.predict)
-        frame = make_frame(model, X_draw, y_draw, 2, None)
+        frame = frame_of(model, X_draw, y_draw)
         for name, bound in found.items():
             truth = risk
             if name == "held-out kl of the centre":
                 truth = world.error(
-                    lambda Z, f=frame, m=model: (m.map_.on(Z).matvec(f.w0[0]) + f.b0[0] > 0) * 1
+                    lambda Z, f=frame, m=model: (
+                        (m.map_.on(Z).matvec(f.center.node_coef[0]) + f.center.intercept[0] > 0) * 1
+                    )
                 )
             fails[name] = fails.get(name, 0) + (bound.total < truth)
     return fails

@@ -14,6 +14,8 @@ from kpp.bounds import (
     risk_bounds,
     squared_loss_terms,
 )
+from kpp.bounds.samples import sample_of
+from kpp.models.asking import ask
 
 X, Y = load_breast_cancer(return_X_y=True)
 DX, DY = load_diabetes(return_X_y=True)
@@ -202,11 +204,9 @@ def test_cross_fit_fold_by_fold():
     assert [b.n_rows for b in folds] == [len(fit) for fit, _ in model.folds_]
     assert all(b.delta == pytest.approx(0.05) for b in folds)
     # The folds' predictors average to the model.
-    from kpp.bounds._sample import fold_predictors
-
-    parts = fold_predictors(model, DY, 0)
+    parts = sample_of(ask(model), DX, DY, "fit").folds()
     total = sum(
-        m.matvec(part.w[0]) + part.b[0]
+        m.matvec(part.node_coef[0]) + part.intercept[0]
         for (_, m), part in zip(model.map_.on(DX).blocks, parts, strict=True)
     )
     np.testing.assert_allclose(total / 4, model.predict(DX), rtol=1e-8)
@@ -216,10 +216,10 @@ def test_cross_fit_intercepts_of_a_classifier():
     cv = KFold(4, shuffle=True, random_state=0)
     model = KPPClassifier(n_estimators=8, regime="cross-fit", alpha=1e-2, cv=cv, random_state=0)
     model.fit(X, Y)
-    from kpp.bounds._sample import fold_predictors
-
-    parts = fold_predictors(model, Y, 2)
-    assert np.mean([part.b[0] for part in parts]) == pytest.approx(model.intercept_[0], abs=1e-6)
+    parts = sample_of(ask(model), X, Y, "fit").folds()
+    assert np.mean([part.intercept[0] for part in parts]) == pytest.approx(
+        model.intercept_[0], abs=1e-6
+    )
 
 
 # The report, and bad input.

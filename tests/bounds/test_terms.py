@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from kpp.bounds._terms import (
+from kpp.bounds.kl import kl_inverse
+from kpp.bounds.terms import (
     Grid,
     _clipped_square,
     clipped_bound,
@@ -13,7 +14,6 @@ from kpp.bounds._terms import (
     ramp,
     ramp_bound,
 )
-from kpp.bounds.kl import kl_inverse
 
 RNG = np.random.default_rng(0)
 GRID = Grid.scaled(1.0, 0.5)

@@ -97,7 +97,7 @@ def test_a_calibrated_model_of_few_rows_is_not_accused():
     p = np.where(rows[:, 0] > 0, 0.9, 0.1)
     labels = (rng.random(4000) < p).astype(int)
     model = fit(KPPClassifier, (rows[:3000], labels[:3000]), alpha=1e-2)
-    model.predict_proba = lambda X: np.column_stack([1 - q(X), q(X)])
+    model.predict_proba = lambda rows: np.column_stack([1 - q(rows.X), q(rows.X)])
     raised = 0
     for start in range(3000, 4000, 50):
         some = slice(start, start + 50)

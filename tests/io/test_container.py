@@ -40,7 +40,7 @@ def parts_of(path):
 def test_the_format_is_as_described(saved):
     data = saved.read_bytes()
     magic, version, header, parts = parts_of(saved)
-    assert (magic, version) == (bytes.fromhex("894b50500d0a1a0a"), 1)
+    assert (magic, version) == (bytes.fromhex("894b50500d0a1a0a"), 2)
     length = struct.unpack("<Q", data[12:20])[0]
     assert data[20:52] == hashlib.sha256(data[:20] + data[52 : 52 + length]).digest()
     for entry, part in zip(header["parts"], parts, strict=True):
@@ -219,7 +219,8 @@ def test_a_newer_version(saved):
     data = bytearray(saved.read_bytes())
     data[8] = 7
     saved.write_bytes(data)
-    with pytest.raises(FileFormatError, match="format version 7; this kpp reads 1"):
+    message = r"format version 7; this kpp reads 1 and 2\. It was written by a newer kpp"
+    with pytest.raises(FileFormatError, match=message):
         load(saved)
 
 

@@ -1,4 +1,4 @@
-"""10,000 mutations of files: none that breaks a checksum is accepted, and none crashes."""
+"""15,000 mutations of files: none that breaks a checksum is accepted, and none crashes."""
 
 import json
 import os
@@ -36,6 +36,19 @@ def pipeline():
     encoder = OneHotEncoder(drop="first", sparse_output=False, handle_unknown="ignore")
     boosted = KPPRegressor("boosted", n_estimators=2, alpha=0.1)
     return make_pipeline(encoder, StandardScaler(), boosted).fit(X, y)
+
+
+def averaged():
+    """Layers of folds on blocks of their own, and forests with bare scores."""
+    X, y = rows()
+    boosted = KPPRegressor("boosted", n_estimators=2, regime="cross-fit", cv=3, alphas=[0.1, 1.0])
+    return boosted.fit(X, y)
+
+
+def fold_grown():
+    """Layers of folds on groups of trees, with weights of their own."""
+    X, y = rows()
+    return KPPRegressor("boosted", n_estimators=2, cv=2, alphas=[0.1, 1.0]).fit(X, y)
 
 
 def flip(data, rng):
@@ -170,7 +183,7 @@ def edit_array(arrays, rng):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("make", [multiclass, pipeline])
+@pytest.mark.parametrize("make", [multiclass, pipeline, averaged, fold_grown])
 def test_altered_content_under_right_checksums(make, tmp_path, files):
     """Refused, or a model that predicts finite numbers: nothing else, and no crash."""
     document, originals = files.unpack(save(make(), tmp_path / "m.kpp"))
@@ -196,6 +209,9 @@ def test_altered_content_under_right_checksums(make, tmp_path, files):
         new = X[:, : kpp_model.n_features_in_]
         if new.shape[1] == kpp_model.n_features_in_ and not hasattr(kpp_model, "feature_names_in_"):
             assert np.isfinite(kpp_model.additive_.scores(new)).all()
+        for fit in [*kpp_model.fits_, *(kpp_model.fold_fits_ or [])]:
+            assert np.isfinite(fit.node_coef).all()
+            assert np.isfinite(fit.scores(fit.map)).all()
         try:  # the preparation may no longer fit the model, and says so
             assert np.isfinite(np.asarray(model.predict(X), dtype=float)).all()
         except (ValueError, TypeError, AttributeError, IndexError, KeyError):
@@ -219,7 +235,7 @@ def module(name):
 fuzz, conftest = module("test_fuzz"), module("conftest")
 class files:
     unpack, forge = staticmethod(conftest.unpack), staticmethod(conftest.forge)
-for make in (fuzz.multiclass, fuzz.pipeline):
+for make in (fuzz.multiclass, fuzz.pipeline, fuzz.averaged, fuzz.fold_grown):
     fuzz.test_altered_content_under_right_checksums(make, pathlib.Path({str(tmp_path)!r}), files)
 print("done")
 """

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from kpp import KPPRegressor
 from kpp.io import CannotSaveError, FileFormatError, container, foreign_checks, load, save
 from kpp.io.container import pack
+from kpp.io.saving import FORMAT_VERSION
 from kpp.io.strict_json import count_values, load_json
 
 LIMITED = """
@@ -48,7 +49,7 @@ def read_limited(*paths, memory, seconds):
 
 def forged(path, document, arrays=(), compression=9):
     text = document if isinstance(document, bytes) else json.dumps(document).encode()
-    path.write_bytes(b"".join(pack(1, text, list(arrays), compression)))
+    path.write_bytes(b"".join(pack(FORMAT_VERSION, text, list(arrays), compression)))
     return path
 
 
@@ -222,7 +223,7 @@ def test_millions_of_trees_that_are_a_leaf(files, tmp_path):
         "missing_left": np.zeros(0, np.uint8),
     }.items():
         arrays[forest[name]["part"] - 1] = array
-    forest["statistics"] = None
+    forest["statistics"] = forest["bare"] = None
     arrays[embedding["leaves"]["part"] - 1] = np.ones((n, 1), np.uint8)  # each has leaf 0 only
     arrays[embedding["node"]["part"] - 1] = np.zeros(n)
     arrays[embedding["tree_mass"]["part"] - 1] = np.zeros(n)

@@ -8,26 +8,25 @@ the norm of w.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray
-from kpp.bounds._given import check_range, range_assumption, sample_rows
-from kpp.bounds._sample import (
-    Linear,
-    best_intercept,
-    check_model,
-    class_margins,
-    fold_predictors,
-    grown_shift,
-    linear_at,
+from kpp.bounds.assumptions import (
+    Range,
+    check_range,
+    preparation_assumptions,
+    range_assumption,
     representation_assumption,
     rows_assumption,
 )
-from kpp.bounds._terms import (
+from kpp.bounds.kl import held_out_kl
+from kpp.bounds.predictors import LinearPredictor, class_margins
+from kpp.bounds.results import Assumption, Bound, check_delta
+from kpp.bounds.samples import Sample, ask_one_target, sample_of
+from kpp.bounds.terms import (
     Grid,
     Parts,
     clipped_bound,
@@ -35,10 +34,11 @@ from kpp.bounds._terms import (
     pac_bayes_squared_bound,
     ramp_bound,
 )
-from kpp.bounds.kl import held_out_kl
-from kpp.bounds.results import Assumption, Bound, check_delta
+from kpp.geometry import MapBlock, forest_blocks
+from kpp.models.fits import Center
+from kpp.solvers.logistic import ABSENT
 
-INFORMED = ("honest", "fixed", "cross-fit")
+NO_LIMITS = (-np.inf, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +47,8 @@ class Frame:
 
     Parameters
     ----------
-    w0 : array of shape (n_scores, m)
-        Coefficients of the centre.
-    b0 : array of shape (n_scores,)
-        Its intercepts.
+    center : Center
+        :math:`(w_0, b_0)`.
     shift : array of shape (m,)
         The feature centre c.
     sup_norm : float
@@ -58,29 +56,29 @@ class Frame:
     kappa : float
         Size of the constant coordinate that carries the intercept; 0 without one.
     limits : tuple of float
-        L and U, for regression.
+        L and U, for regression; infinite where there are none.
     limits_known : bool
         Whether the caller gave them.
     grid : Grid
         The cells.
     """
 
-    w0: FloatArray
-    b0: FloatArray
+    center: Center
     shift: FloatArray
     sup_norm: float
     kappa: float
-    limits: tuple[float, float]
+    limits: Range
     limits_known: bool
     grid: Grid
 
-    def center_at(self, predictor: Linear) -> Linear:
+    def center_at(self, predictor: LinearPredictor) -> LinearPredictor:
         """Return the centre as a predictor at the same rows."""
-        return Linear(predictor.block, predictor.y, self.w0, self.b0, predictor.n_classes)
+        center = self.center
+        return replace(predictor, node_coef=center.node_coef, intercept=center.intercept)
 
-    def norms(self, predictor: Linear) -> FloatArray:
+    def norms(self, predictor: LinearPredictor) -> FloatArray:
         r"""Norms :math:`|(\Phi_i - c, \kappa)|`, shape (n,)."""
-        squared = predictor.block.centered(self.shift).row_norms(squared=True)
+        squared = predictor.map.centered(self.shift).row_norms(squared=True)
         return np.sqrt(squared + self.kappa**2)
 
     @property
@@ -88,80 +86,135 @@ class Frame:
         """R with the constant coordinate."""
         return float(np.hypot(self.sup_norm, self.kappa))
 
-    def distances(self, predictor: Linear) -> tuple[float, float, float]:
+    def distances(self, predictor: LinearPredictor) -> tuple[float, float, float]:
         r"""Return :math:`|w - w_0|`, :math:`|\beta|`, and the distance of both together.
 
         :math:`\beta = b - b_0 + \langle w - w_0, c \rangle` counts in units of kappa.
         """
-        u = predictor.w - self.w0
+        u = predictor.node_coef - self.center.node_coef
         radius = float(np.linalg.norm(u))
-        beta = float(np.linalg.norm(predictor.b - self.b0 + u @ self.shift))
+        beta = float(np.linalg.norm(predictor.intercept - self.center.intercept + u @ self.shift))
         if self.kappa == 0:
             return radius, beta, radius if beta == 0 else np.inf
         return radius, beta, float(np.hypot(radius, beta / self.kappa))
 
 
-def make_frame(
-    model: Any, X: Any, y: AnyArray, n_classes: int, y_range: tuple[float, float] | None
-) -> Frame:
-    """Read the centre and the scales off the partition fold; off the forest if it was given."""
-    n_scores = len(np.atleast_2d(model.node_coef_))
-    m = model.map_.shape[1]
-    w0 = np.zeros((n_scores, m))
-    if model.regime_ == "fixed":
-        shift = grown_shift(model.map_) if model.fit_intercept else None
-        shift = np.zeros(m) if shift is None else shift
-        sup_norm = model.map_.sup_norm(shift)
-        size = 1.0 if n_classes or y_range is None else (y_range[1] - y_range[0]) / 4
-        middle = 0.0 if n_classes or y_range is None else sum(y_range) / 2
-        return Frame(
-            w0=w0,
-            b0=np.full(n_scores, middle if model.fit_intercept else 0.0),
-            shift=shift,
-            sup_norm=sup_norm,
-            kappa=(sup_norm or 1.0) if model.fit_intercept else 0.0,
-            limits=y_range or (-np.inf, np.inf),
-            limits_known=y_range is not None,
-            grid=Grid.scaled(size, sup_norm, intercept=model.fit_intercept, sharp=False),
-        )
-    rows = model.partition_rows_
-    own = model.map_.on(take_rows(X, rows))
-    y_own = y[rows]
-    if model.center == "partition":
-        # What the fit adds to the centre is Phi' v.
-        w0 = np.atleast_2d(model.node_coef_) - model.map_.rmatmat(model.dual_coef_).T
-    scores = np.column_stack([own.matvec(row) for row in w0])
-    b0 = np.zeros(n_scores)
-    if model.fit_intercept:
-        b0 = best_intercept(scores, y_own, n_classes)
+def make_frame(sample: Sample, y_range: Range | None) -> Frame:
+    """Read the centre and the scales off the partition fold; off the forest if it was given.
+
+    Parameters
+    ----------
+    sample : Sample
+        The rows of the fit, of a model that is one linear layer.
+    y_range : tuple of float, optional
+        Limits of the target that the caller knows.
+
+    Returns
+    -------
+    frame : Frame
+    """
+    model, n_classes = sample.model, sample.n_classes
+    if sample.question.regime.takes_grown_forest:
+        size, middle = 1.0, 0.0
+        if y_range is not None:
+            size, middle = (y_range[1] - y_range[0]) / 4, sum(y_range) / 2
+        return _frame_of_forest(sample, sample.predictor, size, middle, y_range or NO_LIMITS)
+    own = sample.all_rows.take(model.partition_rows_).map
+    y_own = sample.all_target[model.partition_rows_]
+    center = model.fits_[0].center
+    is_fitted = center is not None and bool(center.node_coef.any())
+    if center is None:
+        n_scores, m = sample.question.node_coef.shape
+        b0 = _best_constant(y_own, n_classes) if model.fit_intercept else np.zeros(n_scores)
+        center = Center(np.zeros((n_scores, m)), b0)
     # Without an intercept a shift of the features would not stay in the class.
-    shift = own.mean_row() if model.fit_intercept else np.zeros(m)
+    shift = own.mean_row() if model.fit_intercept else np.zeros(own.shape[1])
     spread = float(np.sqrt(own.centered(shift).row_norms(squared=True).mean()))
-    size = 1.0
-    limits = (-np.inf, np.inf)
+    size, limits = 1.0, NO_LIMITS
     if n_classes == 0:
         size = float(np.std(y_own)) or 1.0
         limits = _limits(y_own) if y_range is None else y_range
-    elif w0.any():
-        size = float(np.median(np.abs(class_margins(scores + b0, y_own)).min(axis=1))) or 1.0
+    elif is_fitted:
+        scores = np.column_stack([own.matvec(w) for w in center.node_coef]) + center.intercept
+        size = float(np.median(np.abs(class_margins(scores, y_own)).min(axis=1))) or 1.0
     return Frame(
-        w0=w0,
-        b0=b0,
+        center=center,
         shift=shift,
         sup_norm=model.map_.sup_norm(shift),
         kappa=(spread or 1.0) if model.fit_intercept else 0.0,
         limits=limits,
         limits_known=y_range is not None,
         grid=Grid.scaled(
-            size, spread, intercept=model.fit_intercept, sharp=bool(w0.any()) or n_classes == 0
+            size, spread, intercept=model.fit_intercept, sharp=is_fitted or n_classes == 0
         ),
     )
 
 
-def _limits(y: AnyArray) -> tuple[float, float]:
+def _fold_frame(
+    sample: Sample, predictor: LinearPredictor, fit_rows: AnyArray, y_range: Range | None
+) -> Frame:
+    """A fold's frame: scales from labels outside the rows that it was fitted on."""
+    outside = np.delete(sample.all_target, fit_rows)
+    size, middle, limits = 1.0, 0.0, NO_LIMITS
+    if sample.n_classes == 0:
+        size, middle = float(np.std(outside)) or 1.0, float(np.mean(outside))
+        limits = _limits(outside) if y_range is None else y_range
+    frame = _frame_of_forest(sample, predictor, size, middle, limits)
+    return replace(frame, limits_known=y_range is not None)
+
+
+def _frame_of_forest(
+    sample: Sample, predictor: LinearPredictor, size: float, middle: float, limits: Range
+) -> Frame:
+    """Centre 0, and the scale of the features from the trees alone."""
+    intercept, embedding = sample.model.fit_intercept, predictor.map
+    shift = _grown_shift(embedding) if intercept else None
+    shift = np.zeros(embedding.shape[1]) if shift is None else shift
+    sup_norm = embedding.sup_norm(shift)
+    w0, b0 = np.zeros_like(predictor.node_coef), np.zeros(len(predictor.intercept))
+    return Frame(
+        center=Center(w0, b0 + (middle if intercept else 0.0)),
+        shift=shift,
+        sup_norm=sup_norm,
+        kappa=(sup_norm or 1.0) if intercept else 0.0,
+        limits=limits,
+        limits_known=limits != NO_LIMITS,
+        grid=Grid.scaled(size, sup_norm, intercept=intercept, sharp=False),
+    )
+
+
+def _grown_shift(embedding: MapBlock) -> FloatArray | None:
+    """Mean row over the rows that the trees were grown on, from the trees' own counts."""
+    parts = []
+    for _, block in forest_blocks(embedding):
+        forest = block.forest
+        if forest.statistics is None:
+            return None
+        count = forest.statistics.count
+        root = np.repeat(count[forest.roots], np.diff(forest.tree_offsets))
+        share = np.divide(count, root, out=np.zeros_like(count), where=root > 0)
+        parts.append(block.scale * share)
+    return np.concatenate(parts)
+
+
+def _best_constant(y: AnyArray, n_classes: int) -> FloatArray:
+    """The constant scores of the smallest loss: the mean, or the logarithms of the shares."""
+    if n_classes == 0:
+        return np.array([float(np.mean(y))])
+    count = np.bincount(y, minlength=n_classes)
+    present = count > 0
+    scores = np.full(n_classes, ABSENT)
+    scores[present] = np.log(count[present] / len(y))
+    if n_classes == 2:
+        return scores[[1]] - scores[0]
+    scores[present] -= scores[present].mean()
+    return scores
+
+
+def _limits(y: AnyArray) -> Range:
     """The range of a target; none where it is constant."""
     low, high = float(y.min()), float(y.max())
-    return (low, high) if low < high else (-np.inf, np.inf)
+    return (low, high) if low < high else NO_LIMITS
 
 
 def trivial_level(y: AnyArray, n_classes: int) -> float:
@@ -171,13 +224,13 @@ def trivial_level(y: AnyArray, n_classes: int) -> float:
     return float(1 - np.bincount(y, minlength=n_classes).max() / len(y))
 
 
-def informed_parts(predictor: Linear, frame: Frame, delta: float) -> dict[str, Parts]:
+def informed_parts(predictor: LinearPredictor, frame: Frame, delta: float) -> dict[str, Parts]:
     """All informed bounds of a predictor, each with probability 1 - delta on its own."""
     radius, shift, distance = frame.distances(predictor)
     norms, grid = frame.norms(predictor), frame.grid
     scores = predictor.scores
     if predictor.n_classes == 0:
-        g, y = scores[:, 0], np.asarray(predictor.y, dtype=np.float64)
+        g, y = scores[:, 0], np.asarray(predictor.target, dtype=np.float64)
         if not np.isfinite(frame.limits).all():
             return {}
         return {
@@ -188,7 +241,7 @@ def informed_parts(predictor: Linear, frame: Frame, delta: float) -> dict[str, P
                 y, g, norms, frame.limits, distance, frame.full_sup_norm, grid, delta
             ),
         }
-    margins = class_margins(scores, predictor.y)
+    margins = class_margins(scores, predictor.target)
     return {
         "ramp": ramp_bound(
             margins.min(axis=1),
@@ -206,16 +259,22 @@ def informed_parts(predictor: Linear, frame: Frame, delta: float) -> dict[str, P
     }
 
 
-def held_out_parts(predictor: Linear, limits: tuple[float, float], delta: float) -> Parts | None:
-    """The plain bound of a predictor that was fixed before the sample."""
+def clipped_risk(predictor: LinearPredictor, limits: Range) -> float:
+    """Share of errors, a tie counted as one; or squared loss of target and prediction, clipped."""
     if predictor.n_classes:
-        risk, scale = float((class_margins(predictor.scores, predictor.y) <= 0).any(1).mean()), 1.0
-    else:
+        return float((class_margins(predictor.scores, predictor.target) <= 0).any(axis=1).mean())
+    g = np.clip(predictor.scores[:, 0], *limits)
+    return float(np.square(np.clip(predictor.target, *limits) - g).mean())
+
+
+def held_out_parts(predictor: LinearPredictor, limits: Range, delta: float) -> Parts | None:
+    """The plain bound of a predictor that was fixed before the sample."""
+    scale = 1.0
+    if predictor.n_classes == 0:
         if not np.isfinite(limits).all() or limits[0] == limits[1]:
             return None
-        clipped = np.clip(predictor.scores[:, 0], *limits)
-        risk = float(np.square(np.clip(predictor.y, *limits) - clipped).mean())
         scale = (limits[1] - limits[0]) ** 2
+    risk = clipped_risk(predictor, limits)
     bound = float(held_out_kl(min(risk / scale, 1.0), predictor.n_rows, delta)) * scale
     return Parts(risk, 0.0, bound - risk, {})
 
@@ -270,91 +329,51 @@ def informed_bounds(
     >>> bounds[2].is_trivial, bounds[2].is_guarantee
     (False, True)
     """
-    check_model(model)
+    question = ask_one_target(model)
     check_delta(delta)
-    y_range = check_range(model, y_range)
-    if model.regime_ not in INFORMED:
+    limits = check_range(question, y_range)
+    if question.regime.grows_on_fit_rows:
         raise ValueError(
-            f"Informed bounds need labels that the forest has not seen; regime={model.regime_!r} "
-            "has used all of them. Fit with regime='honest' and center='partition'."
+            "Informed bounds need labels that the forest has not seen; "
+            f"regime={question.regime.name!r} has used all of them. Fit with regime='honest' and "
+            "center='partition'."
         )
-    X, codes, rows, n_classes = sample_rows(model, X, y, "fit")
-    if model.regime_ == "cross-fit":
-        return _cross_fit(model, codes, n_classes, delta, y_range)
-    frame = make_frame(model, X, codes, n_classes, y_range)
-    predictor = linear_at(model, take_rows(X, rows), codes[rows], n_classes)
-    assumptions = informed_assumptions(model, frame, codes, n_classes)
-    found = [
-        _bound(model, name, parts, predictor, frame, delta, assumptions)
-        for name, parts in informed_parts(predictor, frame, delta).items()
-    ]
+    return informed_on(sample_of(question, X, y, "fit"), delta, limits)
+
+
+def informed_on(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
+    """Return the informed bounds on the rows of a fit that were checked before."""
+    if sample.by_folds:
+        return _fold_by_fold(sample, delta, y_range)
+    frame, predictor = make_frame(sample, y_range), sample.predictor
+    found = informed_parts(predictor, frame, delta)
     plain = held_out_parts(frame.center_at(predictor), frame.limits, delta)
     if plain is not None:
-        name = "held-out kl of the centre"
-        found.append(_bound(model, name, plain, predictor, frame, delta, assumptions))
-    return found
+        found["held-out kl of the centre"] = plain
+    assumptions = informed_assumptions(sample, frame, sample.all_target)
+    return [
+        _bound(sample, name, parts, predictor, frame, delta, assumptions)
+        for name, parts in found.items()
+    ]
 
 
-def _cross_fit(
-    model: Any,
-    codes: AnyArray,
-    n_classes: int,
-    delta: float,
-    y_range: tuple[float, float] | None,
-) -> list[Bound]:
-    """Fold by fold with delta / Q; the average speaks of a predictor drawn from the folds."""
-    predictors = fold_predictors(model, codes, n_classes)
-    n_folds = len(predictors)
+def _fold_by_fold(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
+    """Each fold with delta / Q; the average speaks of a predictor drawn from the folds."""
+    predictors, fits = sample.folds(), sample.model.fits_
+    own_delta = delta / len(fits)
     by_name: dict[str, list[Bound]] = {}
-    for q, predictor in enumerate(predictors):
-        outside = np.setdiff1d(np.arange(len(codes)), model.folds_[q][0])
-        frame = _fold_frame(model, predictor, codes[outside], n_classes, y_range)
-        assumptions = informed_assumptions(model, frame, codes, n_classes)
-        for name, parts in informed_parts(predictor, frame, delta / n_folds).items():
-            bound = _bound(
-                model,
-                f"{name}, fold {q}",
-                parts,
-                predictor,
-                frame,
-                delta / n_folds,
-                assumptions,
-            )
+    for q, (predictor, fit) in enumerate(zip(predictors, fits, strict=True)):
+        frame = _fold_frame(sample, predictor, fit.rows, y_range)
+        assumptions = informed_assumptions(sample, frame, sample.all_target)
+        for name, parts in informed_parts(predictor, frame, own_delta).items():
+            full_name = f"{name}, fold {q}"
+            bound = _bound(sample, full_name, parts, predictor, frame, own_delta, assumptions)
             by_name.setdefault(name, []).append(bound)
     found = []
     for name, bounds in by_name.items():
         found.extend(bounds)
-        found.append(_average(name, bounds, delta, convex=n_classes == 0))
+        found.append(_average(name, bounds, delta, convex=sample.n_classes == 0))
     return found
-
-
-def _fold_frame(
-    model: Any,
-    predictor: Linear,
-    y_outside: AnyArray,
-    n_classes: int,
-    y_range: tuple[float, float] | None,
-) -> Frame:
-    """A fold's frame: centre 0, and scales from labels outside the rows it was fitted on."""
-    m = predictor.block.shape[1]
-    shift = grown_shift(predictor.block) if model.fit_intercept else None
-    shift = np.zeros(m) if shift is None else shift
-    sup_norm = predictor.block.sup_norm(shift)
-    size, middle, limits = 1.0, np.zeros(len(predictor.w)), (-np.inf, np.inf)
-    if n_classes == 0:
-        size = float(np.std(y_outside)) or 1.0
-        limits = _limits(y_outside) if y_range is None else y_range
-        middle = np.array([float(np.mean(y_outside)) if model.fit_intercept else 0.0])
-    return Frame(
-        w0=np.zeros_like(predictor.w),
-        b0=middle,
-        shift=shift,
-        sup_norm=sup_norm,
-        kappa=(sup_norm or 1.0) if model.fit_intercept else 0.0,
-        limits=limits,
-        limits_known=y_range is not None,
-        grid=Grid.scaled(size, sup_norm, intercept=model.fit_intercept, sharp=False),
-    )
 
 
 def _average(name: str, bounds: list[Bound], delta: float, *, convex: bool) -> Bound:
@@ -389,13 +408,11 @@ def _average(name: str, bounds: list[Bound], delta: float, *, convex: bool) -> B
     )
 
 
-def informed_assumptions(
-    model: Any, frame: Frame, y: AnyArray, n_classes: int
-) -> tuple[Assumption, ...]:
+def informed_assumptions(sample: Sample, frame: Frame, y: AnyArray) -> tuple[Assumption, ...]:
     """What the informed bounds rest on; y are the targets of all rows of the call."""
     found = [
-        representation_assumption(model, "fit"),
-        rows_assumption(model, "fit"),
+        representation_assumption(sample.model, "fit"),
+        rows_assumption(sample.model, "fit"),
         Assumption(
             "centre and grid fixed beforehand",
             True,
@@ -403,7 +420,7 @@ def informed_assumptions(
             "fold, since all of the ball is covered",
         ),
     ]
-    if n_classes == 0:
+    if sample.n_classes == 0:
         if frame.limits_known:
             found.append(range_assumption(y, frame.limits))
         else:
@@ -415,14 +432,14 @@ def informed_assumptions(
                     f"[{frame.limits[0]:g}, {frame.limits[1]:g}]; give y_range",
                 )
             )
-    return tuple(found)
+    return (*found, *preparation_assumptions(sample))
 
 
 def _bound(
-    model: Any,
+    sample: Sample,
     name: str,
     parts: Parts,
-    predictor: Linear,
+    predictor: LinearPredictor,
     frame: Frame,
     delta: float,
     assumptions: tuple[Assumption, ...],
@@ -434,8 +451,8 @@ def _bound(
         empirical_risk=parts.empirical_risk,
         complexity=parts.complexity,
         confidence=parts.confidence,
-        trivial_level=trivial_level(predictor.y, predictor.n_classes),
-        regime=model.regime_,
+        trivial_level=trivial_level(predictor.target, predictor.n_classes),
+        regime=sample.question.regime.name,
         sample="fit",
         n_rows=predictor.n_rows,
         delta=delta,

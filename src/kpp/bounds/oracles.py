@@ -2,25 +2,23 @@ r"""Partition oracles: how much of the variance, or entropy, the leaves of each 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from kpp._checks import check_choice, check_sample_weight
 from kpp._optional import optional
-from kpp._rows import take_rows
 from kpp._shown import Shown
-from kpp._typing import AnyArray, FloatArray
-from kpp.bounds._given import SAMPLES, sample_rows
-from kpp.bounds._sample import fold_parts
+from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp.bounds.samples import SAMPLES, sample_of
 from kpp.forest.arrays import Forest
+from kpp.forest.route import route
 from kpp.forest.statistics import NodeStatistics, node_statistics
-from kpp.geometry import named_blocks
-from kpp.geometry.maps import PathMap
-from kpp.models.data import check_new_rows, check_target
-from kpp.models.linear import KPPLinearModel
+from kpp.geometry import forest_blocks
+from kpp.models.asking import Question, ask
+from kpp.models.data import check_target
+from kpp.scores import RoutedRows
 
 KINDS = ("variance", "entropy")
 
@@ -135,7 +133,7 @@ def partition_oracles(
 
     Parameters
     ----------
-    model : KPPRegressor, KPPClassifier or Forest
+    model : KPPRegressor, KPPClassifier, Pipeline that ends in one, or Forest
         The trees. A bare forest is read as a regression if y holds floats.
     X, y : arrays of shape (n_rows, n_features) and (n_rows,)
         Rows and target. For "fit" and "train" what was given to fit, all rows.
@@ -175,56 +173,111 @@ def partition_oracles(
             raise ValueError(
                 f"sample={sample!r} is for a fitted model: a bare forest knows no rows of a fit."
             )
-        rows = np.arange(len(X))
+        is_classification = np.asarray(y).dtype.kind != "f"
+        groups = [([(model, route(model, X))], np.arange(len(X)))]
+        return _oracles(groups, len(X), y, sample_weight, is_classification=is_classification)
+    try:
+        question = ask(model)
+    except TypeError as error:
+        raise TypeError(f"{error} Or give a kpp Forest.") from error
+    if sample == "test":
+        rows = question.rows(X, least=0)
+        index = np.arange(len(rows))
     else:
-        _check_linear(model)
-        if sample == "test":
-            X = check_new_rows(model, X)
-            rows = np.arange(len(X))
-        else:
-            X, _, rows, _ = sample_rows(model, X, y, sample)
-            y = check_target(y, len(X))
-    return oracles_at(model, X, y, rows, sample, sample_weight)
+        data = sample_of(question, X, y, sample)
+        rows, index, y = data.all_rows, data.index, check_target(y, len(data.all_rows))
+    return oracles_at(question, rows, y, index, sample, sample_weight)
 
 
 def oracles_at(
-    model: Any, X: Any, y: Any, rows: AnyArray, sample: str, sample_weight: Any = None
+    question: Question,
+    rows: RoutedRows,
+    y: Any,
+    index: AnyArray,
+    sample: str,
+    sample_weight: Any = None,
 ) -> PartitionOracles:
-    """The oracles at some rows of X, which are those of a sample."""
-    classification = _is_classification(model, y)
-    kind = "entropy" if classification else "variance"
-    weight = None if sample_weight is None else check_sample_weight(sample_weight, len(X))
-    regime = getattr(model, "regime_", "none")
-    by_folds = regime == "cross-fit" and sample == "fit"
-    groups = [(_forests(model), rows)]
-    if by_folds:
-        groups = [
-            ([part.forest for _, part in named_blocks(block) if isinstance(part, PathMap)], own)
-            for own, block, _ in fold_parts(model)
+    """Return the oracles of a model at some rows of a call, which are those of a sample.
+
+    Parameters
+    ----------
+    question : Question
+        The model.
+    rows : RoutedRows of length n_all_rows
+        All rows of a call.
+    y : array-like of shape (n_all_rows,)
+        Labels or numbers.
+    index : int array
+        Which rows belong to the sample.
+    sample : {"fit", "train", "test"}
+        What these are.
+    sample_weight : array-like of shape (n_all_rows,), optional
+        Weights.
+
+    Returns
+    -------
+    oracles : PartitionOracles
+    """
+    regime, model = question.regime, question.model
+    parts = [([block.forest for block in question.additive.blocks], index)]
+    if regime.averages_folds and sample == "fit":
+        parts = [
+            ([block.forest for _, block in forest_blocks(fit.map)], fit.rows) for fit in model.fits_
         ]
+    groups = []
+    for forests, own in parts:
+        at = rows if len(own) == len(rows) else rows.take(own)
+        groups.append(([(forest, at.leaf_ids_of(forest)) for forest in forests], own))
+    is_honest = regime.independence[0]
+    if sample == "test":
+        is_honest = None
+    elif sample == "train" and is_honest:
+        is_honest = False
+    oracles = _oracles(
+        groups,
+        len(rows),
+        y,
+        sample_weight,
+        is_classification=question.is_classifier,
+        n_jobs=model.n_jobs,
+    )
+    return replace(oracles, regime=regime.name, is_honest=is_honest)
+
+
+def _oracles(
+    groups: list[tuple[list[tuple[Forest, IntArray]], AnyArray]],
+    n_all_rows: int,
+    y: Any,
+    sample_weight: Any,
+    *,
+    is_classification: bool,
+    n_jobs: int | None = None,
+) -> PartitionOracles:
+    """The oracles of forests and the leaves of rows in them, each group at rows of its own."""
+    kind = "entropy" if is_classification else "variance"
+    weight = None if sample_weight is None else check_sample_weight(sample_weight, n_all_rows)
     parts: list[TreeOracles] = []
-    for forests, own in groups:
-        whole = len(own) == len(X)
-        X_own, y_own = (X, y) if whole else (take_rows(X, own), np.asarray(y)[own])
-        weight_own = None if weight is None else weight[own]
-        for forest in forests:
+    n_rows = 0
+    for forests, index in groups:
+        y_own = y if len(index) == n_all_rows else np.asarray(y)[index]
+        weight_own = None if weight is None else weight[index]
+        n_own = len(index) if weight_own is None else int(np.count_nonzero(weight_own))
+        n_rows += n_own
+        for forest, leaf_ids in forests:
             statistics = node_statistics(
                 forest,
-                X_own,
+                None,
                 y_own,
                 weight_own,
-                classification=classification,
-                n_jobs=getattr(model, "n_jobs", None),
+                classification=is_classification,
+                leaf_ids=leaf_ids,
+                n_jobs=n_jobs,
             )
-            n_rows = len(own) if weight_own is None else int(np.count_nonzero(weight_own))
-            parts.append(_tree_parts(forest, statistics, kind, n_rows))
-    honest: bool | None = None
-    if sample != "test" and regime in ("shared", "honest", "cross-fit"):
-        honest = sample == "fit" and regime != "shared"
+            parts.append(_tree_parts(forest, statistics, kind, n_own))
     root = np.concatenate([part.root for part in parts])
     return PartitionOracles(
         kind=kind,
-        root=float(root.mean()) if by_folds else float(root[0]),
+        root=float(root.mean()) if len(groups) > 1 else float(root[0]),
         per_tree=TreeOracles(
             root=root,
             leaf_risk=np.concatenate([part.leaf_risk for part in parts]),
@@ -232,29 +285,10 @@ def oracles_at(
             n_leaves=np.concatenate([part.n_leaves for part in parts]),
             n_rows=np.concatenate([part.n_rows for part in parts]),
         ),
-        n_rows=len(rows) if weight is None else int(np.count_nonzero(weight[rows])),
-        regime=regime,
-        is_honest=honest,
+        n_rows=n_rows,
+        regime="none",
+        is_honest=None,
     )
-
-
-def _check_linear(model: Any) -> None:
-    if not isinstance(model, KPPLinearModel) or not hasattr(model, "map_"):
-        raise TypeError(
-            f"Expected a fitted KPPRegressor or KPPClassifier, or a kpp Forest; got {model!r}."
-        )
-
-
-def _is_classification(model: Any, y: Any) -> bool:
-    if isinstance(model, Forest):
-        return np.asarray(y).dtype.kind != "f"
-    return bool(is_classifier(model))
-
-
-def _forests(model: Any) -> list[Forest]:
-    if isinstance(model, Forest):
-        return [model]
-    return [part.forest for _, part in named_blocks(model.map_) if isinstance(part, PathMap)]
 
 
 def _functional(statistics: NodeStatistics, kind: str) -> FloatArray:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from kpp._optional import optional
 from kpp._shown import Shown
-from kpp._typing import AnyArray, BoolArray, FloatArray
-from kpp.bounds._given import check_range, sample_rows
-from kpp.bounds._sample import Linear, check_model, class_margins, encode
-from kpp.bounds._terms import Parts
+from kpp._typing import BoolArray, FloatArray
+from kpp.bounds.assumptions import check_range
 from kpp.bounds.informed import (
     Frame,
+    clipped_risk,
     held_out_parts,
     informed_assumptions,
     informed_parts,
@@ -22,10 +21,12 @@ from kpp.bounds.informed import (
     trivial_level,
 )
 from kpp.bounds.kl import kl_inverse, smallest_rows
+from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.results import Assumption, check_delta
-from kpp.models.data import check_new_rows
-from kpp.models.reading import coefficients_of
-from kpp.solvers import logistic_path, ridge_path
+from kpp.bounds.samples import Sample, ask_one_target, encode_target, sample_of
+from kpp.bounds.terms import Parts
+from kpp.models.linear import KPPLinearModel
+from kpp.solvers import Solutions, logistic_path, ridge_path
 
 DEFAULT_STEPS = np.logspace(-2, 6, 17)
 
@@ -172,7 +173,7 @@ def bound_path(
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
+    model : KPPRegressor, KPPClassifier or Pipeline that ends in one
         Fitted, in the regime "honest" or "fixed".
     X, y : arrays of shape (n_rows, n_features) and (n_rows,)
         What was given to fit, all rows.
@@ -207,26 +208,28 @@ def bound_path(
     >>> path.infeasible is None
     True
     """
-    check_model(model)
+    question = ask_one_target(model)
     check_delta(delta)
-    y_range = check_range(model, y_range)
+    limits = check_range(question, y_range)
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test and y_test go together; one of them is missing.")
-    if model.regime_ not in ("honest", "fixed"):
+    regime = question.regime
+    if regime.grows_on_fit_rows or regime.averages_folds:
         raise ValueError(
-            f"bound_path needs regime='honest' or 'fixed'; got {model.regime_!r}. Cross-fit models "
+            f"bound_path needs regime='honest' or 'fixed'; got {regime.name!r}. Cross-fit models "
             "are bounded fold by fold, by risk_bounds."
         )
-    X, codes, rows, n_classes = sample_rows(model, X, y, "fit")
-    frame = make_frame(model, X, codes, n_classes, y_range)
+    sample = sample_of(question, X, y, "fit")
+    n_classes = sample.n_classes
+    frame = make_frame(sample, limits)
     if n_classes == 0 and not np.isfinite(frame.limits).all():
         raise ValueError(
             "There are no limits of Y: the fixed regime has no partition fold to take them from, "
             "and a constant target has no range. Give y_range."
         )
-    grid, chosen = _alphas(model, alphas)
-    predictors = _refit(model, frame, codes[rows], n_classes, grid)
-    predictors[chosen] = Linear(model.map_, codes[rows], *coefficients_of(model), n_classes)
+    grid, chosen = _alphas(question.model, alphas)
+    predictors = _refit(sample, frame, grid)
+    predictors[chosen] = sample.predictor
     name = bound or ("PAC-Bayes-kl, row margins" if n_classes else "PAC-Bayes-kl, squared loss")
     parts: list[Parts] = []
     for predictor in predictors:
@@ -234,14 +237,13 @@ def bound_path(
         if name not in found:
             raise ValueError(f"bound must be one of {', '.join(map(repr, found))}; got {name!r}.")
         parts.append(found[name])
-    test_risk, all_y = None, codes
+    test_risk, all_y = None, sample.all_target
     if X_test is not None:
-        X_test = check_new_rows(model, X_test)
-        y_test, _ = encode(model, y_test, len(X_test))
-        all_y = np.concatenate([codes, y_test])
-        block = model.map_.on(X_test)
-        at_test = [Linear(block, y_test, p.w, p.b, n_classes) for p in predictors]
-        test_risk = np.array([_risk(p, frame) for p in at_test])
+        rows = question.rows(X_test)
+        target = encode_target(question, y_test, len(rows))
+        all_y = np.concatenate([all_y, target])
+        at_test = [replace(p, rows=rows, map=rows.map, target=target) for p in predictors]
+        test_risk = np.array([clipped_risk(p, frame.limits) for p in at_test])
     plain = held_out_parts(predictors[-1], frame.limits, delta)
     assert plain is not None
     counts = {
@@ -259,17 +261,17 @@ def bound_path(
         test_risk=test_risk,
         chosen=chosen,
         center_bound=plain.total,
-        trivial_level=trivial_level(codes[rows], n_classes),
-        n_rows=len(rows),
+        trivial_level=trivial_level(sample.target, n_classes),
+        n_rows=len(sample.rows),
         n_cells=counts.get(name, frame.grid.n_pac),
         delta=delta,
-        regime=model.regime_,
-        assumptions=informed_assumptions(model, frame, all_y, n_classes),
+        regime=regime.name,
+        assumptions=informed_assumptions(sample, frame, all_y),
         scale=1.0 if n_classes else (frame.limits[1] - frame.limits[0]) ** 2,
     )
 
 
-def _alphas(model: Any, alphas: Any) -> tuple[FloatArray, int]:
+def _alphas(model: KPPLinearModel, alphas: Any) -> tuple[FloatArray, int]:
     given = model.alpha_ * DEFAULT_STEPS if alphas is None else np.asarray(alphas, dtype=float)
     if not (given > 0).all():
         raise ValueError(f"alphas must be positive; got {alphas!r}.")
@@ -277,30 +279,29 @@ def _alphas(model: Any, alphas: Any) -> tuple[FloatArray, int]:
     return grid, int(np.searchsorted(grid, model.alpha_))
 
 
-def _refit(
-    model: Any, frame: Frame, y: AnyArray, n_classes: int, alphas: FloatArray
-) -> list[Linear]:
+def _refit(sample: Sample, frame: Frame, alphas: FloatArray) -> list[LinearPredictor]:
     """The linear layer for every alpha, around the centre; the last is the centre itself."""
-    block = model.map_
-    offset = np.column_stack([block.matvec(row) for row in frame.w0]) + frame.b0
-    options = {"fit_intercept": model.fit_intercept, "tol": 1e-6, "max_iter": model.max_iter}
+    model, center = sample.model, frame.center_at(sample.predictor)
+    embedding, y, offset = center.map, center.target, center.scores
+    options: dict[str, Any] = {
+        "fit_intercept": model.fit_intercept,
+        "tol": 1e-6,
+        "max_iter": model.max_iter,
+    }
     finite = alphas[np.isfinite(alphas)]
-    weight = getattr(model, "sample_weight_", None)
-    if n_classes:
-        solved: Any = logistic_path(
-            block, y, finite, weight, n_classes=n_classes, offset=offset, **options
+    solved: Solutions
+    if n := sample.n_classes:
+        solved = logistic_path(
+            embedding, y, finite, model.sample_weight_, n_classes=n, offset=offset, **options
         )
     else:
-        solved = ridge_path(block, y - offset[:, 0], finite, weight, **options)
+        solved = ridge_path(embedding, y - offset[:, 0], finite, model.sample_weight_, **options)
     found = [
-        Linear(block, y, frame.w0 + block.rmatmat(dual).T, frame.b0 + intercept, n_classes)
+        replace(
+            center,
+            node_coef=center.node_coef + embedding.rmatmat(dual).T,
+            intercept=center.intercept + intercept,
+        )
         for dual, intercept in zip(solved.dual, solved.intercept, strict=True)
     ]
-    return [*found, Linear(block, y, frame.w0, frame.b0, n_classes)]
-
-
-def _risk(predictor: Linear, frame: Frame) -> float:
-    if predictor.n_classes:
-        return float((class_margins(predictor.scores, predictor.y) <= 0).any(axis=1).mean())
-    g = np.clip(predictor.scores[:, 0], *frame.limits)
-    return float(np.square(np.clip(predictor.y, *frame.limits) - g).mean())
+    return [*found, center]

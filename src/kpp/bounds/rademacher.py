@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from sklearn.base import is_classifier
 
-from kpp.bounds._sample import Linear, representation_assumption, rows_assumption
+from kpp.bounds.assumptions import (
+    preparation_assumptions,
+    representation_assumption,
+    rows_assumption,
+)
+from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.results import Assumption, Bound
+from kpp.bounds.samples import Sample
 
 
 def rademacher_complexity(radius: float, trace: float, n_rows: int, *, n_classes: int = 2) -> float:
@@ -48,11 +51,9 @@ def rademacher_complexity(radius: float, trace: float, n_rows: int, *, n_classes
     return float(radius / n_rows * np.sqrt(scores * trace))
 
 
-def trace_bounds(
-    model: Any, predictor: Linear, sample: str, delta: float, seen: str | None = None
-) -> list[Bound]:
+def trace_bounds(sample: Sample, predictor: LinearPredictor, delta: float) -> list[Bound]:
     """RG-02 or CL-02: the complexity of the proposition, and twice it, as it enters a bound."""
-    label = "CL-02" if is_classifier(model) else "RG-02"
+    label = "CL-02" if predictor.n_classes else "RG-02"
     value = rademacher_complexity(
         predictor.norm, predictor.trace, predictor.n_rows, n_classes=predictor.n_classes
     )
@@ -69,12 +70,12 @@ def trace_bounds(
                 complexity=factor * value,
                 confidence=0.0,
                 trivial_level=np.nan,
-                regime=model.regime_,
-                sample=sample,
+                regime=sample.question.regime.name,
+                sample=sample.kind,
                 n_rows=predictor.n_rows,
                 delta=delta,
                 constant=constant,
-                assumptions=class_assumptions(model, predictor, sample, seen),
+                assumptions=class_assumptions(sample, predictor),
                 details={"B": predictor.norm, "trace": predictor.trace},
             )
         )
@@ -82,19 +83,22 @@ def trace_bounds(
 
 
 def class_assumptions(
-    model: Any, predictor: Linear, sample: str, seen: str | None = None
+    sample: Sample, predictor: LinearPredictor, *others: Assumption
 ) -> tuple[Assumption, ...]:
-    """What the paper's bounds ask of the class and of the sample."""
+    """What the paper's bounds ask of the class and of the sample; `others` are those of one bound.
+
+    What fails by the preparation comes last, whatever the bound.
+    """
     radius = Assumption(
         "radius B fixed before the sample",
         True,
         "these rows were not used by fit, and B = |w| was known before them",
     )
-    if sample != "test" or seen is not None:
+    if sample.kind != "test" or sample.seen is not None:
         radius = Assumption(
             "radius B fixed before the sample", False, "B = |w| was taken after the fit"
         )
-    if not predictor.b.any():
+    if not predictor.intercept.any():
         intercept = Assumption("homogeneous class", True, "there is no intercept")
     else:
         intercept = Assumption(
@@ -102,12 +106,14 @@ def class_assumptions(
             False,
             "a separate intercept was fitted, outside the ball; use fit_intercept=False",
         )
-    sup_norm = predictor.block.sup_norm()
+    sup_norm = predictor.map.sup_norm()
     norm = Assumption("norm bound", True, f"|Phi| is at most {sup_norm:.4g} for every input")
     return (
-        representation_assumption(model, sample, seen),
-        rows_assumption(model, sample),
+        representation_assumption(sample.model, sample.kind, sample.seen),
+        rows_assumption(sample.model, sample.kind),
         radius,
         intercept,
         norm,
+        *others,
+        *preparation_assumptions(sample),
     )

@@ -5,23 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kpp._rows import take_rows
-from kpp.bounds._given import Range, check_range, range_assumption, sample_rows, seen_rows
-from kpp.bounds._sample import (
-    check_model,
-    fold_predictors,
-    linear_at,
+from kpp.bounds.assumptions import (
+    Range,
+    check_range,
+    range_assumption,
     representation_assumption,
     rows_assumption,
 )
-from kpp.bounds.informed import (
-    INFORMED,
-    held_out_parts,
-    informed_bounds,
-    trivial_level,
-)
+from kpp.bounds.informed import NO_LIMITS, held_out_parts, informed_on, trivial_level
+from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.rademacher import trace_bounds
 from kpp.bounds.results import Assumption, Bound, BoundReport, check_delta
+from kpp.bounds.samples import Sample, ask_one_target, sample_of
 from kpp.bounds.uniform import uniform_bounds
 
 
@@ -45,8 +40,8 @@ def risk_bounds(
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
-        Fitted.
+    model : KPPRegressor, KPPClassifier or Pipeline that ends in one
+        Fitted. A preparation that has learned from the rows of the fit leaves no guarantee on them.
     X, y : arrays of shape (n_rows, n_features) and (n_rows,)
         The sample: for "fit" and "train" what was given to fit, all rows.
     delta : float
@@ -85,32 +80,29 @@ def risk_bounds(
     ['representation independent of the sample', 'radius B fixed before the sample',
      'homogeneous class']
     """
-    check_model(model)
+    question = ask_one_target(model)
     check_delta(delta)
-    y_range = check_range(model, y_range)
-    X, codes, rows, n_classes = sample_rows(model, X, y, sample)
-    if sample == "fit" and model.regime_ == "cross-fit":
-        found = _by_folds(model, codes, n_classes, delta, y_range)
+    limits = check_range(question, y_range)
+    data = sample_of(question, X, y, sample)
+    is_regression = data.n_classes == 0
+    if data.by_folds:
+        found = _by_folds(data, delta, limits)
     else:
-        predictor = linear_at(model, take_rows(X, rows), codes[rows], n_classes)
-        seen = seen_rows(model, predictor.block) if sample == "test" else None
-        found = trace_bounds(model, predictor, sample, delta, seen)
-        found += uniform_bounds(model, predictor, sample, delta, y_range, seen, codes)
-        if sample == "test":
-            found += _held_out(model, predictor, delta, y_range, seen)
+        found = _of_the_paper(data, data.predictor, delta, limits)
     notes = []
-    if sample == "fit" and model.regime_ in INFORMED:
-        found += informed_bounds(model, X, y, delta=delta, y_range=y_range)
-        if not any("clipped" in bound.quantity for bound in found) and n_classes == 0:
-            notes.append(
-                "No informed bound: there are no limits of Y. The fixed regime has no partition "
-                "fold to take them from, and a constant target has no range; give y_range."
-            )
-    elif sample == "test":
-        if n_classes == 0 and y_range is None:
+    if sample == "test":
+        found += _held_out(data, delta, limits)
+        if is_regression and limits is None:
             notes.append(
                 "No held-out bound: the squared loss of a target without limits has none that "
                 "the sample could show; give y_range."
+            )
+    elif sample == "fit" and not question.regime.grows_on_fit_rows:
+        found += informed_on(data, delta, limits)
+        if is_regression and not any("clipped" in bound.quantity for bound in found):
+            notes.append(
+                "No informed bound: there are no limits of Y. The fixed regime has no partition "
+                "fold to take them from, and a constant target has no range; give y_range."
             )
     else:
         notes.append(
@@ -120,31 +112,27 @@ def risk_bounds(
     return BoundReport(found, notes)
 
 
-def _by_folds(
-    model: Any,
-    codes: Any,
-    n_classes: int,
-    delta: float,
-    y_range: Range | None,
+def _of_the_paper(
+    sample: Sample, predictor: LinearPredictor, delta: float, y_range: Range | None
 ) -> list[Bound]:
+    bounds = trace_bounds(sample, predictor, delta)
+    return bounds + uniform_bounds(sample, predictor, delta, y_range)
+
+
+def _by_folds(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
     """The paper's bounds fold by fold; the logistic and squared losses are convex."""
     by_name: dict[str, list[Bound]] = {}
-    predictors = fold_predictors(model, codes, n_classes)
+    predictors = sample.folds()
     for q, predictor in enumerate(predictors):
-        share = delta / len(predictors)
-        bounds = trace_bounds(model, predictor, "fit", share)
-        bounds += uniform_bounds(model, predictor, "fit", share, y_range, y=codes)
-        for bound in bounds:
-            by_name.setdefault(bound.name, []).append(
-                replace(bound, name=f"{bound.name}, fold {q}")
-            )
+        for bound in _of_the_paper(sample, predictor, delta / len(predictors), y_range):
+            own = replace(bound, name=f"{bound.name}, fold {q}")
+            by_name.setdefault(bound.name, []).append(own)
     return [bound for bounds in by_name.values() for bound in bounds]
 
 
-def _held_out(
-    model: Any, predictor: Any, delta: float, y_range: Range | None, seen: str | None
-) -> list[Bound]:
-    limits = (float("-inf"), float("inf")) if y_range is None else y_range
+def _held_out(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
+    limits = NO_LIMITS if y_range is None else y_range
+    predictor, seen = sample.predictor, sample.seen
     parts = held_out_parts(predictor, limits, delta)
     if parts is None:
         return []
@@ -154,14 +142,14 @@ def _held_out(
             None if seen is None else False,
             seen or "the caller says that fit has not used these rows",
         ),
-        rows_assumption(model, "test"),
-        representation_assumption(model, "test", seen),
+        rows_assumption(sample.model, "test"),
+        representation_assumption(sample.model, "test", seen),
     ]
     if n := predictor.n_classes:
         quantity = "0/1 error"
     else:
         quantity = "squared loss, clipped"
-        assumptions.append(range_assumption(predictor.y, limits))
+        assumptions.append(range_assumption(predictor.target, limits))
     return [
         Bound(
             name="held-out kl",
@@ -169,8 +157,8 @@ def _held_out(
             empirical_risk=parts.empirical_risk,
             complexity=0.0,
             confidence=parts.confidence,
-            trivial_level=trivial_level(predictor.y, n),
-            regime=model.regime_,
+            trivial_level=trivial_level(predictor.target, n),
+            regime=sample.question.regime.name,
             sample="test",
             n_rows=predictor.n_rows,
             delta=delta,

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
-from kpp._rows import take_rows
 from kpp._shown import Shown
 from kpp._typing import FloatArray
-from kpp.bounds._given import sample_rows
-from kpp.bounds._sample import check_model, encode, representation_assumption
+from kpp.bounds.assumptions import preparation_assumptions, representation_assumption
 from kpp.bounds.results import Assumption
+from kpp.bounds.samples import ask_one_target, encode_target, rows_of, sample_of
 from kpp.bounds.spectrum import EXACT_ROWS, Estimate, gram_spectrum
-from kpp.geometry.kernel import model_map
 from kpp.geometry.maps import MapBlock
+from kpp.models.linear import KPPLinearModel
+from kpp.models.pipelines import split_pipeline
 from kpp.solvers import ridge_path
 
 # Random vectors of a weighted smoother of many rows.
@@ -36,7 +35,7 @@ def effective_dimension(
 
     Parameters
     ----------
-    model : fitted estimator, or MapBlock
+    model : fitted estimator, Pipeline that ends in one, or MapBlock
         The embedding.
     X : array-like or data frame of shape (n_rows, n_features)
         Rows.
@@ -67,18 +66,18 @@ def effective_dimension(
     >>> round(effective_dimension(model, X).value / 442, 3)
     0.073
     """
-    if alpha is None:
-        if isinstance(model, MapBlock) or is_classifier(model) or not hasattr(model, "alpha_"):
-            raise ValueError(
-                "alpha must be given: only a fitted KPPRegressor has a ridge penalty of its own."
-            )
-        alpha = float(model.alpha_)
-    block = model if isinstance(model, MapBlock) else model_map(model, _own(model))
-    return gram_spectrum(block.on(X), centered=centered).effective_dimension(float(alpha))
+    alpha = _ridge_alpha(model) if alpha is None else float(alpha)
+    at_rows = model.on(X) if isinstance(model, MapBlock) else rows_of(model, X).map
+    return gram_spectrum(at_rows, centered=centered).effective_dimension(alpha)
 
 
-def _own(model: Any) -> str:
-    return str(getattr(model, "normalize", "forest"))
+def _ridge_alpha(model: Any) -> float:
+    fitted = None if isinstance(model, MapBlock) else split_pipeline(model)[1]
+    if not isinstance(fitted, KPPLinearModel) or fitted.additive_.classes is not None:
+        raise ValueError(
+            "alpha must be given: only a fitted KPPRegressor has a ridge penalty of its own."
+        )
+    return float(fitted.alpha_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +159,7 @@ def bias_variance(
 
     Parameters
     ----------
-    model : KPPRegressor
+    model : KPPRegressor, or Pipeline that ends in one
         Fitted with ``center="zero"``, not cross-fit.
     X, y : arrays of shape (n_rows, n_features) and (n_rows,)
         What was given to fit. y is needed for what is not given below.
@@ -192,10 +191,11 @@ def bias_variance(
     >>> parts.noise_is_estimated, parts.trace_of_square <= parts.trace
     (True, True)
     """
-    check_model(model)
-    if is_classifier(model):
+    question = ask_one_target(model)
+    fitted_model = question.model
+    if question.is_classifier:
         raise TypeError("The bias-variance decomposition is that of ridge: use a KPPRegressor.")
-    if model.regime_ == "cross-fit" or model.center != "zero":
+    if len(fitted_model.fits_) > 1 or fitted_model.fits_[0].center is not None:
         raise ValueError(
             "The decomposition is that of one smoother, yhat = S y: use a model that is not "
             "cross-fit, with center='zero'."
@@ -206,26 +206,24 @@ def bias_variance(
     placeholder = np.zeros(n_all) if y is None else y
     if sample not in ("fit", "train"):
         raise ValueError(f"sample must be 'fit' or 'train'; got {sample!r}.")
-    X, target, _, _ = sample_rows(model, X, placeholder, "fit", has_target=y is not None)
-    rows = model.fit_rows_
-    if sample == "train" and len(rows) < n_all:
+    data = sample_of(question, X, placeholder, "fit", has_target=y is not None)
+    n, alpha = len(data.rows), float(fitted_model.alpha_)
+    if sample == "train" and n < n_all:
         raise ValueError(
             "In the honest regime the smoother belongs to the fit fold: use sample='fit'."
         )
-    block = model.map_.on(take_rows(X, rows))
-    n, alpha = len(rows), float(model.alpha_)
-    weight = getattr(model, "sample_weight_", None)
-    smoother = _Smoother(block, alpha, model.fit_intercept, weight)
+    weight = fitted_model.sample_weight_
+    smoother = _Smoother(data.rows.map, alpha, fitted_model.fit_intercept, weight)
     traces = smoother.traces()
     trace, square = traces[0].value, traces[1].value
-    fitted = model.predict(take_rows(X, rows))
+    fitted = data.rows.scores[:, 0]
     estimated = noise_variance is None
     if noise_variance is None:
         freedom = n - 2 * trace + square
-        noise_variance = float(np.square(target[rows] - fitted).sum() / max(freedom, 1e-12))
+        noise_variance = float(np.square(data.target - fitted).sum() / max(freedom, 1e-12))
     if noise_variance < 0:
         raise ValueError(f"noise_variance must not be negative; got {noise_variance!r}.")
-    truth = fitted if signal is None else encode(model, signal, n_all)[0][rows]
+    truth = fitted if signal is None else encode_target(question, signal, n_all)[data.index]
     rest = truth - smoother(truth)
     return BiasVariance(
         bias=float(np.square(rest).mean()),
@@ -235,18 +233,19 @@ def bias_variance(
         noise_variance=float(noise_variance),
         noise_is_estimated=estimated,
         signal_is_estimated=signal is None,
-        regime=model.regime_,
+        regime=question.regime.name,
         assumptions=(
-            representation_assumption(model, "fit"),
-            _alpha_assumption(model),
+            representation_assumption(fitted_model, "fit"),
+            _alpha_assumption(fitted_model),
             Assumption("noise of equal variance", None, "given the rows and the map"),
+            *preparation_assumptions(data),
         ),
         error=float(noise_variance * traces[1].error / n),
         method=traces[1].method,
     )
 
 
-def _alpha_assumption(model: Any) -> Assumption:
+def _alpha_assumption(model: KPPLinearModel) -> Assumption:
     name = "alpha fixed beforehand"
     if isinstance(model.alpha, str):
         return Assumption(

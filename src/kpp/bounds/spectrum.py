@@ -7,14 +7,15 @@ steps started at z give. The step is repeated for all z at once; no Gram is form
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from kpp._shown import Shown
 from kpp._typing import FloatArray
 from kpp.geometry.maps import MapBlock
+from kpp.solvers import KrylovSpace
 
 EXACT_ROWS = 2000
 N_PROBES = 2
@@ -220,7 +221,7 @@ def gram_spectrum(
     product = moved.gram_operator() if not centered else moved.gram_matvec
     random = np.random.default_rng(random_state)
     signs = random.choice([-1.0, 1.0], size=(n_probes, n))
-    diagonal, beside = _lanczos(product, signs, min(n_steps, n))
+    diagonal, beside = _tridiagonals(product, signs, min(n_steps, n))
     nodes, weights = np.empty_like(diagonal), np.empty_like(diagonal)
     for p in range(n_probes):
         k = diagonal.shape[1]
@@ -231,25 +232,12 @@ def gram_spectrum(
     return Spectrum(n, trace, nodes=nodes, weights=weights, coefficients=(diagonal, beside))
 
 
-def _lanczos(product: Any, starts: FloatArray, n_steps: int) -> tuple[FloatArray, FloatArray]:
-    """Tridiagonal matrices of several starts, with full orthogonalisation."""
-    n_probes, n = starts.shape
-    diagonal, beside = np.zeros((n_probes, n_steps)), np.zeros((n_probes, n_steps))
-    for p in range(n_probes):
-        basis = np.empty((n_steps, n))
-        basis[0] = starts[p] / np.linalg.norm(starts[p])
-        for k in range(n_steps):
-            following = product(basis[k])
-            diagonal[p, k] = basis[k] @ following
-            following -= diagonal[p, k] * basis[k]
-            if k:
-                following -= beside[p, k - 1] * basis[k - 1]
-            done = basis[: k + 1]
-            following -= (done @ following) @ done
-            norm = float(np.linalg.norm(following))
-            if norm <= 1e-12 * max(diagonal[p, 0], 1e-300):
-                break  # the space is exhausted: the quadrature is exact
-            beside[p, k] = norm
-            if k + 1 < n_steps:
-                basis[k + 1] = following / norm
+def _tridiagonals(
+    product: Callable[[FloatArray], FloatArray], starts: FloatArray, n_steps: int
+) -> tuple[FloatArray, FloatArray]:
+    """Tridiagonal matrices of several starts; 0 from where on a space is exhausted."""
+    diagonal, beside = np.zeros((len(starts), n_steps)), np.zeros((len(starts), n_steps))
+    for p, start in enumerate(starts):
+        found = KrylovSpace(product, start).tridiagonal(n_steps)
+        diagonal[p, : len(found[0])], beside[p, : len(found[1])] = found
     return diagonal, beside

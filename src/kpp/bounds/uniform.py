@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from kpp._typing import AnyArray
-from kpp.bounds._given import Range, range_assumption
-from kpp.bounds._sample import Linear, logistic_losses
+from kpp.bounds.assumptions import Range, range_assumption
 from kpp.bounds.informed import trivial_level
+from kpp.bounds.predictors import LinearPredictor, logistic_losses
 from kpp.bounds.rademacher import class_assumptions, rademacher_complexity
 from kpp.bounds.results import Assumption, Bound
+from kpp.bounds.samples import Sample
 
 CONSTANTS = ("printed", "proof")
 
@@ -125,34 +125,24 @@ def logistic_loss_terms(
 
 
 def uniform_bounds(
-    model: Any,
-    predictor: Linear,
-    sample: str,
-    delta: float,
-    y_range: Range | None,
-    seen: str | None = None,
-    y: AnyArray | None = None,
+    sample: Sample, predictor: LinearPredictor, delta: float, y_range: Range | None
 ) -> list[Bound]:
-    """RG-03 with both constants; or CL-03, and the 0/1 error by calibration.
-
-    y are the targets of all rows of the call, where the predictor is at some of them only.
-    """
-    assumptions = class_assumptions(model, predictor, sample, seen)
+    """RG-03 with both constants; or CL-03, and the 0/1 error by calibration."""
     # Predictions lie in [-B R, B R]; R is at most 1 for one forest, not for several.
-    radius = predictor.norm * max(1.0, predictor.block.sup_norm())
-    common = {
-        "regime": model.regime_,
-        "sample": sample,
+    radius = predictor.norm * max(1.0, predictor.map.sup_norm())
+    common: dict[str, Any] = {
+        "regime": sample.question.regime.name,
+        "sample": sample.kind,
         "n_rows": predictor.n_rows,
         "delta": delta,
     }
     if predictor.n_classes == 0:
-        given = predictor.y if y is None else y
-        return _squared(predictor, radius, assumptions, y_range, common, given)
+        return _squared(sample, predictor, radius, y_range, common)
+    assumptions = class_assumptions(sample, predictor)
     terms = logistic_loss_terms(
         radius, predictor.trace, predictor.n_rows, delta, n_classes=predictor.n_classes
     )
-    risk = float(logistic_losses(predictor.scores, predictor.y).mean())
+    risk = float(logistic_losses(predictor.scores, predictor.target).mean())
     constant = "printed = proof" if predictor.n_classes == 2 else "vector contraction"
     details = {"B": predictor.norm, "trace": predictor.trace}
     return [
@@ -175,7 +165,7 @@ def uniform_bounds(
             empirical_risk=risk / np.log(2),
             complexity=terms[0] / np.log(2),
             confidence=terms[1] / np.log(2),
-            trivial_level=trivial_level(predictor.y, predictor.n_classes),
+            trivial_level=trivial_level(predictor.target, predictor.n_classes),
             constant=constant,
             assumptions=assumptions,
             details=details,
@@ -185,14 +175,13 @@ def uniform_bounds(
 
 
 def _squared(
-    predictor: Linear,
+    sample: Sample,
+    predictor: LinearPredictor,
     radius: float,
-    assumptions: tuple[Assumption, ...],
     y_range: Range | None,
     common: dict[str, Any],
-    given: AnyArray,
 ) -> list[Bound]:
-    y = np.asarray(predictor.y, dtype=np.float64)
+    y = np.asarray(predictor.target, dtype=np.float64)
     if y_range is None:
         largest = float(np.abs(y).max())
         envelope = Assumption(
@@ -200,7 +189,8 @@ def _squared(
         )
     else:
         largest = float(np.abs(y_range).max())
-        envelope = range_assumption(given, y_range, "bound M of |Y|")
+        # Limits are contradicted by any target of the call, in the sample or not.
+        envelope = range_assumption(sample.all_target, y_range, "bound M of |Y|")
     risk = float(np.square(y - predictor.scores[:, 0]).mean())
     found = []
     for constant in CONSTANTS:
@@ -216,7 +206,7 @@ def _squared(
                 confidence=terms[1],
                 trivial_level=largest**2,
                 constant=constant,
-                assumptions=(*assumptions, envelope),
+                assumptions=class_assumptions(sample, predictor, envelope),
                 details={"B": predictor.norm, "M": largest, "trace": predictor.trace},
                 **common,
             )

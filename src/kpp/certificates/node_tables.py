@@ -70,8 +70,8 @@ class NodeTables:
         if not len(coef) == len(squared) == len(additive.blocks):
             raise ValueError(
                 "Certificates need the coefficients and the weights of the nodes, and this "
-                "AdditiveForest has path sums only, as one that was read from a file. Save and "
-                "certify the model itself."
+                "AdditiveForest has path sums only, as old files keep them. Certify the model "
+                "itself."
             )
         forest, w = additive.forest, np.hstack(coef)
         scale = np.concatenate([block.scale for block in additive.blocks])

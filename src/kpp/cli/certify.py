@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from kpp import certify, certify_raw
 from kpp._optional import optional
+from kpp._typing import AnyArray
+from kpp.certificates import Certificate, RawCertificate
 from kpp.cli.console import Terminal
 from kpp.cli.files import read_rows, show_table
-from kpp.models.pipelines import prepared_names
+from kpp.models.asking import Question
 from kpp.tables.columns import free_name, take_row
 from kpp.tables.errors import UserError
 from kpp.tables.numbers import short
@@ -41,39 +42,40 @@ def run_certify(
     source = TableFile(table)
     check_output(out, source, model)
     rows = read_rows(model, source, id_column, terminal)
-    _check_epsilon(rows.inner, epsilon)
+    _check_epsilon(rows.question, epsilon)
     which = slice(None)
     if row is not None:
         row = take_row(len(rows), row, rows.name)
         which = slice(row, row + 1)
-    at = rows.prepared.iloc[which]
+    at = rows.at(which)
     with terminal.working("certifying"):
-        certificate = certify(rows.inner, at, epsilon=epsilon)
+        certificate = certify(rows.model, at, epsilon=epsilon)
     boxes = None
     if raw:
         with terminal.bar("certifying raw values") as progress:
             boxes = certify_raw(
-                rows.inner,
+                rows.model,
                 at,
                 scale="std" if scale == "std" else None,
                 time_budget=time_budget,
                 epsilon=epsilon,
                 progress=progress,
             )
-    frame = _table(rows, which, certificate, boxes, id_column)
+    prediction = rows.model.predict(at)
+    frame = _table(rows, which, prediction, certificate, boxes, id_column)
     if out is not None:
         show_table(frame, out, terminal, what="Certificates")
     if terminal.json:
         terminal.result(_data(rows, row, frame, certificate, boxes, top, scale))
     elif row is not None:
-        _show_row(rows, row, certificate, boxes, top, scale, terminal)
+        _show_row(rows, row, prediction[0], certificate, boxes, top, scale, terminal)
     elif out is None:
         show_table(frame, None, terminal, what="Certificates")
     return 0
 
 
-def _check_epsilon(inner: Any, epsilon: float | None) -> None:
-    if is_classifier(inner):
+def _check_epsilon(question: Question, epsilon: float | None) -> None:
+    if question.is_classifier:
         if epsilon is not None:
             raise UserError("--epsilon is for regression; here a change is another class.")
     elif epsilon is None:
@@ -85,24 +87,31 @@ def _check_epsilon(inner: Any, epsilon: float | None) -> None:
         raise UserError(f"--epsilon must be a positive number; got {epsilon:g}.")
 
 
-def _changes_to(inner: Any, nearest: int) -> Any:
+def _changes_to(question: Question, nearest: int) -> Any:
     if nearest == NEVER:
         return None
-    if is_classifier(inner):
-        return inner.classes_[nearest]
+    if question.is_classifier:
+        return question.model.classes_[nearest]
     return "lower" if nearest < 0 else "higher"
 
 
-def _table(rows: Rows, which: slice, certificate: Any, boxes: Any, id_column: str | None) -> Any:
+def _table(
+    rows: Rows,
+    which: slice,
+    prediction: AnyArray,
+    certificate: Certificate,
+    boxes: RawCertificate | None,
+    id_column: str | None,
+) -> Any:
     pd = optional("pandas", "kpp certify", "cli")
     ids = rows.ids.iloc[which].reset_index(drop=True)
     columns: dict[str, Any] = {
-        "prediction": rows.inner.predict(rows.prepared.iloc[which]),
+        "prediction": prediction,
         "margin": certificate.margin,
         "radius": certificate.radius,
         "lipschitz_radius": certificate.lipschitz,
         "never_changes": certificate.never_flips,
-        "changes_to": [_changes_to(rows.inner, int(k)) for k in certificate.nearest],
+        "changes_to": [_changes_to(rows.question, int(k)) for k in certificate.nearest],
     }
     if boxes is not None:
         columns |= {
@@ -117,12 +126,18 @@ def _table(rows: Rows, which: slice, certificate: Any, boxes: Any, id_column: st
 
 
 def _data(
-    rows: Rows, row: int | None, frame: Any, certificate: Any, boxes: Any, top: int, scale: str
+    rows: Rows,
+    row: int | None,
+    frame: Any,
+    certificate: Certificate,
+    boxes: RawCertificate | None,
+    top: int,
+    scale: str,
 ) -> dict[str, Any]:
     data: dict[str, Any] = {
         "metric": "delta_T, the forest's own (squared) path distance",
         "raw_unit": None if boxes is None else _unit(scale),
-        "regime": rows.inner.regime_,
+        "regime": rows.question.regime.name,
         "columns": {name: frame[name].tolist() for name in frame.columns},
     }
     if row is not None:
@@ -138,8 +153,10 @@ def _data(
     return data
 
 
-def _crossings(rows: Rows, certificate: Any, top: int) -> list[tuple[str, str, float, float]]:
-    names = prepared_names(rows.preparation, rows.inner)
+def _crossings(
+    rows: Rows, certificate: Certificate, top: int
+) -> list[tuple[str, str, float, float]]:
+    names = rows.question.names
     found = []
     for c in certificate.splits_to_cross(0)[:top]:
         side = "<=" if c.goes_left else ">"
@@ -148,9 +165,9 @@ def _crossings(rows: Rows, certificate: Any, top: int) -> list[tuple[str, str, f
     return found
 
 
-def _box(rows: Rows, row: int, boxes: Any) -> list[tuple[str, float, float, float]]:
+def _box(rows: Rows, row: int, boxes: RawCertificate) -> list[tuple[str, float, float, float]]:
     """Sides of the certified box that end somewhere; columns that stay are left out."""
-    names = prepared_names(rows.preparation, rows.inner)
+    names = rows.question.names
     values = np.asarray(rows.prepared.iloc[row], dtype=np.float64)
     lower, upper = boxes.lower[0], boxes.upper[0]
     ends = (np.isfinite(lower) | np.isfinite(upper)) & (boxes.scale > 0)
@@ -170,14 +187,14 @@ def _unit(scale: str) -> str:
 def _show_row(
     rows: Rows,
     row: int,
-    certificate: Any,
-    boxes: Any,
+    prediction: Any,
+    certificate: Certificate,
+    boxes: RawCertificate | None,
     top: int,
     scale: str,
     terminal: Terminal,
 ) -> None:
-    prediction = rows.inner.predict(rows.prepared.iloc[[row]])[0]
-    to = _changes_to(rows.inner, int(certificate.nearest[0]))
+    to = _changes_to(rows.question, int(certificate.nearest[0]))
     shown = short(prediction, 6) if isinstance(prediction, float) else str(prediction)
     terminal.heading(f"Row {row} of {rows.name}: predicted {shown}")
     if certificate.never_flips[0]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from kpp import diagnose
 from kpp.cli.console import Terminal
 from kpp.cli.files import load_model
-from kpp.models.pipelines import split_pipeline
+from kpp.diagnostics import Diagnostics
+from kpp.models.asking import ask
 from kpp.tables.columns import prepare
 from kpp.tables.labelled import labelled_rows
 from kpp.tables.numbers import short
@@ -38,10 +38,11 @@ def run_diagnose(
     rows, remarks = prepare(loaded, given.X)
     for remark in remarks:
         terminal.warn(remark)
-    _, inner = split_pipeline(loaded)
     with terminal.working("diagnosing"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = diagnose(inner, rows, given.y, sample=sample, silence=list(silence))
+        found = diagnose(
+            ask(loaded), ask(loaded).model.at(rows), given.y, sample=sample, silence=list(silence)
+        )
     for text in dict.fromkeys(str(w.message) for w in caught):
         terminal.warn(text)
     failed = any(fails(finding.severity, fail_on) for finding in found.findings)
@@ -66,7 +67,7 @@ def fails(severity: str, fail_on: str) -> bool:
     return fail_on == "info" or (fail_on == "warning" and severity == "warning")
 
 
-def _show(found: Any, terminal: Terminal) -> None:
+def _show(found: Diagnostics, terminal: Terminal) -> None:
     terminal.heading(f"{found.n_rows} {found.sample} rows, regime {found.regime}")
     lines = []
     for o in found.observables:

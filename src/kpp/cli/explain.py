@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from kpp import explain, explain_rules
 from kpp._optional import optional
 from kpp.cli.console import Terminal, clean
 from kpp.cli.files import read_rows, show_table
+from kpp.explanations import Attribution
 from kpp.explanations.outputs import place_of
-from kpp.models.pipelines import prepared_names, source_columns, sum_by_source
+from kpp.models.asking import Question
+from kpp.scores import RoutedRows
 from kpp.tables.columns import free_name, take_row
 from kpp.tables.errors import UserError
 from kpp.tables.numbers import short
@@ -80,10 +81,10 @@ def _one(
 
 def explain_one(rows: Rows, row: int, *, level: str, label: str | None, top: int) -> dict[str, Any]:
     """Explain one row, as plain data; contributions and baseline sum to the score."""
-    inner, at = rows.inner, rows.prepared.iloc[[row]]
-    prediction = inner.predict(at)[0]
-    output = _output(inner, label, prediction)
-    rules = explain_rules(inner, at, top=top, output=output)
+    at = rows.at(slice(row, row + 1))
+    prediction = rows.model.predict(at)[0]
+    output = _output(rows.question, label, prediction)
+    rules = explain_rules(rows.model, at, top=top, output=output)
     data: dict[str, Any] = {
         "data": rows.name,
         "row": row,
@@ -92,13 +93,14 @@ def explain_one(rows: Rows, row: int, *, level: str, label: str | None, top: int
         "output": output,
         "score": rules.score,
         "probability": rules.probability,
-        "regime": inner.regime_,
+        "regime": rows.question.regime.name,
         "level": level,
     }
     if level == "variable":
-        names, values, baseline, residual = _by_column(rows, output, slice(row, row + 1))
+        found = _attribution(rows, at, output, "variable")
+        names, values = found.feature_names, found.values
         order = np.argsort(-np.abs(values[0]), kind="stable")
-        data |= {"baseline": float(baseline), "residual": residual}
+        data |= {"baseline": float(found.baseline), "residual": found.residual}
         data["contributions"] = [
             {
                 "column": names[j],
@@ -108,7 +110,7 @@ def explain_one(rows: Rows, row: int, *, level: str, label: str | None, top: int
             for j in order
         ]
     elif level == "node":
-        found = _attribution(rows, output, slice(row, row + 1), "node")
+        found = _attribution(rows, at, output, "node")
         lines = _node_lines(found, 0, found.values.nnz)
         data["baseline"] = lines[0][1]
         data["nodes"] = [{"node": text, "contribution": value} for text, value, _ in lines[1:]]
@@ -197,13 +199,13 @@ def _cell(value: Any) -> str:
     return short(value, 6) if isinstance(value, float) else str(value)
 
 
-def _output(inner: Any, label: str | None, prediction: Any) -> Any:
+def _output(question: Question, label: str | None, prediction: Any) -> Any:
     """The class to explain; None for a regressor."""
-    if not is_classifier(inner):
+    if not question.is_classifier:
         if label is not None:
             raise UserError("--class is for classification; this model predicts numbers.")
         return None
-    classes = inner.classes_.tolist()
+    classes = question.model.classes_.tolist()
     if label is None:
         return classes[place_of(np.asarray(prediction).item(), classes) or 0]
     for one in classes:
@@ -212,27 +214,18 @@ def _output(inner: Any, label: str | None, prediction: Any) -> Any:
     raise UserError(f"--class must be one of {', '.join(map(str, classes))}; got '{label}'.")
 
 
-def _attribution(rows: Rows, output: Any, which: slice, level: str) -> Any:
-    found = explain(rows.inner, rows.prepared.iloc[which], level=level)
+def _attribution(rows: Rows, at: RoutedRows, output: Any, level: str) -> Attribution:
+    """What adds up to the score of a class; by variable, sums over the columns of the file."""
+    found = explain(rows.question, at, level=level)
     if output is None:
         return found
-    classes = rows.inner.classes_.tolist()
+    classes = rows.model.classes_.tolist()
     if len(classes) == 2 and place_of(output, classes) == 0:
         return found.negated(output)
     return found.for_output(output)
 
 
-def _by_column(rows: Rows, output: Any, which: slice) -> tuple[list[str], Any, float, float]:
-    found = _attribution(rows, output, which, "variable")
-    sources = source_columns(
-        rows.preparation, list(rows.raw.columns), prepared_names(rows.preparation, rows.inner)
-    )
-    names, values = sum_by_source(found.values, sources)
-    residual = np.abs(found.baseline + values.sum(axis=1) - found.scores).max()
-    return names, values, found.baseline, float(residual)
-
-
-def _node_lines(found: Any, row: int, top: int) -> list[Line]:
+def _node_lines(found: Attribution, row: int, top: int) -> list[Line]:
     one = found.values[[row]].tocoo()
     order = np.argsort(-np.abs(one.data), kind="stable")
     lines: list[Line] = [(BASELINE, float(found.baseline), 1.0)]
@@ -252,15 +245,16 @@ def _table(rows: Rows, level: str, label: str | None, top: int, id_column: str |
 def _wide(rows: Rows, label: str | None, id_column: str | None) -> Any:
     """A line per row (and class, if there are more than two): baseline, columns and their sum."""
     pd = optional("pandas", "kpp explain", "cli")
-    inner = rows.inner
-    prediction = inner.predict(rows.prepared)
-    last = inner.classes_[-1] if is_classifier(inner) else None
-    outputs = [_output(inner, label, last)]
-    if label is None and last is not None and len(inner.classes_) > 2:
-        outputs = inner.classes_.tolist()
+    model, at = rows.model, rows.at()
+    prediction = model.predict(at)
+    last = model.classes_[-1] if rows.question.is_classifier else None
+    outputs = [_output(rows.question, label, last)]
+    if label is None and last is not None and len(model.classes_) > 2:
+        outputs = model.classes_.tolist()
     parts = []
     for output in outputs:
-        names, values, baseline, _ = _by_column(rows, output, slice(None))
+        found = _attribution(rows, at, output, "variable")
+        names, values, baseline = list(found.feature_names), found.values, found.baseline
         first = free_name("row" if id_column is None else id_column, names)
         used = [first, *names]
         lead: dict[str, Any] = {first: rows.ids, free_name("prediction", used): prediction}
@@ -279,19 +273,21 @@ def _long(rows: Rows, level: str, label: str | None, top: int, id_column: str | 
     """A line per row and rule, or node: the largest, and the sum of the others."""
     pd = optional("pandas", "kpp explain", "cli")
     found = []
-    predicted = rows.inner.predict(rows.prepared)
+    at = rows.at()
+    predicted = rows.model.predict(at)
     for row in range(len(rows)):
-        output = _output(rows.inner, label, predicted[row])
+        one = at.take([row])
+        output = _output(rows.question, label, predicted[row])
         if level == "rules":
-            one = explain_rules(rows.inner, rows.prepared.iloc[[row]], top=top, output=output)
-            lines = one.to_frame().itertuples(index=False)
+            rules = explain_rules(rows.model, one, top=top, output=output)
+            lines = rules.to_frame().itertuples(index=False)
         else:
-            lines = _node_lines(_attribution(rows, output, slice(row, row + 1), "node"), 0, top)
+            lines = _node_lines(_attribution(rows, one, output, "node"), 0, top)
         for text, contribution, support in lines:
             found.append((rows.ids.iloc[row], output, text, contribution, support))
     first = "row" if id_column is None else id_column
     names = ["class", "rule" if level == "rules" else "node", "contribution", "support"]
     frame = pd.DataFrame(found, columns=[first, *(free_name(name, [first]) for name in names)])
-    unused = [] if is_classifier(rows.inner) else [1]
+    unused = [] if rows.question.is_classifier else [1]
     unused += [] if level == "rules" else [4]
     return frame.drop(columns=frame.columns[unused])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import is_classifier
-
-from kpp.bounds._sample import rows_assumption
+from kpp.bounds.assumptions import rows_assumption
 from kpp.cli.console import Terminal
 from kpp.cli.files import save_model
-from kpp.models.pipelines import has_learned, split_pipeline
+from kpp.models.asking import ask
+from kpp.models.pipelines import has_learned
+from kpp.models.regimes import regime_of
 from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.tables.fitting import FitOptions, Fitted, fit_table
 from kpp.tables.numbers import short
@@ -24,11 +24,6 @@ NAMES = {
     "out_of_fold": "out of fold",
     "test": "test rows",
     "baseline": "a constant, on the test rows",
-}
-REGIME_WORDS = {
-    "shared": "the forest has seen the labels of the linear layer (PB-04)",
-    "honest": "the forest was grown on other rows than the linear layer was fitted on (PB-02)",
-    "cross-fit": "each fold is fitted on trees that have not seen it (PB-03)",
 }
 
 
@@ -79,7 +74,7 @@ def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
 
 def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> None:
     """Print the summary for people."""
-    classes = summary["classes"]
+    classes, regime = summary["classes"], regime_of(fitted.model)
     task = summary["task"] + (f", {len(classes)} classes" if classes is not None else "")
     chosen = "chosen out of fold" if summary["alpha_chosen"] else "as given"
     terminal.facts(
@@ -91,7 +86,7 @@ def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> Non
                 f"({summary['prepared_columns']} when prepared)",
             ),
             ("forest", f"{summary['forest']}, {summary['trees']} trees"),
-            ("regime", f"{summary['regime']}: {REGIME_WORDS[summary['regime']]}"),
+            ("regime", f"{regime.name}: {regime.in_short} ({regime.number})"),
             ("alpha", f"{short(summary['alpha'])}, {chosen}"),
             ("time", f"{summary['seconds']:.1f} s"),
             ("model", summary["model"]),
@@ -139,29 +134,30 @@ def _claims(fitted: Fitted) -> list[str]:
 
 def bounds_claim(pipeline: Any) -> str:
     """What bounds on the training rows of a fit are worth: its regime alone does not decide it."""
-    preparation, model = split_pipeline(pipeline)
-    needs_limits = "" if is_classifier(model) else ", and limits of the target known before"
-    if has_learned(preparation):
+    question = ask(pipeline)
+    is_classifier, regime = question.is_classifier, question.regime
+    needs_limits = "" if is_classifier else ", and limits of the target known before"
+    if has_learned(question.preparation):
         return (
             "Bounds on the training rows are diagnostics here, not guarantees: texts, dates or "
             "categories were prepared on all of them, in every regime. A bound on test rows can be "
-            f"a guarantee (kpp report{_limits(model)})."
+            f"a guarantee (kpp report{'' if is_classifier else ' with --y-range'})."
         )
-    if model.regime_ == "shared":
+    if regime.grows_on_fit_rows:
         return (
             "Bounds on the training rows are diagnostics here, not guarantees: those need "
             f"--regime honest{needs_limits}."
         )
-    if rows_assumption(model, "fit").holds is False:
+    if rows_assumption(question.model, "fit").holds is False:
         return (
             "Bounds on the training rows are diagnostics here, not guarantees: the folds were made "
             "by class, so that their rows are not independent draws. Use --regime honest, or in "
             "Python cv=KFold(5, shuffle=True)."
         )
-    whose = "the predictor of each fold" if model.regime_ == "cross-fit" else "the model"
+    whose = "the predictor of each fold" if regime.averages_folds else "the model"
     condition = (
         "the rows are independent draws"
-        if is_classifier(model)
+        if is_classifier
         else "the rows are independent draws and y_range holds limits of the target that were "
         "known before any data"
     )
@@ -169,7 +165,3 @@ def bounds_claim(pipeline: Any) -> str:
         f"kpp.risk_bounds on the training rows gives bounds on {whose} that hold with probability "
         f"0.95 over the rows, if {condition}; each lists its conditions."
     )
-
-
-def _limits(model: Any) -> str:
-    return "" if is_classifier(model) else " with --y-range"

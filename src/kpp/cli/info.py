@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import is_classifier
-
-from kpp import KPPEmbedding
 from kpp.cli.console import Terminal
 from kpp.cli.files import load_any
-from kpp.geometry import named_blocks
-from kpp.models.pipelines import prepared_names, source_columns, split_pipeline
+from kpp.geometry import forest_blocks
+from kpp.models.linear import KPPLinearModel
+from kpp.models.pipelines import (
+    FittedModel,
+    Preparation,
+    prepared_names,
+    source_columns,
+    split_pipeline,
+)
 from kpp.tables.columns import model_columns
 from kpp.tables.errors import UserError, listed
 from kpp.tables.numbers import short
@@ -83,24 +87,26 @@ def info(path: Path, terminal: Terminal) -> dict[str, Any]:
         preparation, inner = split_pipeline(file.model)
     except TypeError:  # a forest by itself
         return data
-    blocks = [block for _, block in named_blocks(inner.map_)]
-    linear = not isinstance(inner, KPPEmbedding)
+    forests = [block.forest for _, block in forest_blocks(inner.map_)]
     steps = [] if preparation is None else [type(preparation).__name__]
     data["kind"] = " and ".join([*steps, type(inner).__name__])
-    data["task"] = "regression" if linear else "embedding"
-    if linear and is_classifier(inner):
-        data |= {"task": "classification", "classes": inner.classes_.tolist()}
-    if linear:
+    data["task"] = "embedding"
+    if isinstance(inner, KPPLinearModel):
+        classes = inner.additive_.classes
         data |= {"regime": inner.regime_, "alpha": float(inner.alpha_)}
+        data["task"] = "regression" if classes is None else "classification"
+        data["classes"] = None if classes is None else classes.tolist()
     return data | {
-        "trees": sum(block.forest.n_trees for block in blocks),
-        "nodes": sum(block.shape[1] for block in blocks),
+        "trees": sum(forest.n_trees for forest in forests),
+        "nodes": sum(forest.n_nodes for forest in forests),
         "rows_fitted": int(inner.map_.shape[0]),
         "columns": _columns(preparation, inner, file.model),
     }
 
 
-def _columns(preparation: Any, inner: Any, model: Any) -> list[dict[str, Any]]:
+def _columns(
+    preparation: Preparation | None, inner: FittedModel, model: Any
+) -> list[dict[str, Any]]:
     names_out = prepared_names(preparation, inner)
     try:
         names = model_columns(model)

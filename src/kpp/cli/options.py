@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from kpp.models import regimes
 from kpp.tables.errors import UserError
 
 
@@ -37,9 +38,9 @@ class GeometryForest(StrEnum):
 class Regime(StrEnum):
     """Regimes that grow their own forest."""
 
-    shared = "shared"
-    honest = "honest"
-    cross_fit = "cross-fit"
+    shared = regimes.Shared.name
+    honest = regimes.Honest.name
+    cross_fit = regimes.CrossFit.name
 
 
 class Level(StrEnum):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from kpp._optional import optional
 from kpp.cli.console import Terminal
@@ -30,7 +29,7 @@ def run_predict(
     source = TableFile(table)
     check_output(out, source, model)
     rows = read_rows(model, source, id_column, terminal)
-    if proba and not is_classifier(rows.inner):
+    if proba and not rows.question.is_classifier:
         raise UserError("--proba is for classification; this model predicts numbers.")
     frame = predictions(rows, id_column, proba)
     if out is not None:
@@ -48,11 +47,10 @@ def predictions(rows: Rows, id_column: str | None, proba: bool) -> Any:
     pd = optional("pandas", "kpp predict", "cli")
     columns: dict[str, Any] = {} if id_column is None else {id_column: rows.ids}
     name = free_name("prediction", list(columns))
-    if is_classifier(rows.inner) and proba:
-        probability = rows.inner.predict_proba(rows.prepared)
-        columns[name] = rows.inner.predict(rows.prepared)
-        for k, label in enumerate(rows.inner.classes_):
+    at = rows.at()
+    columns[name] = np.asarray(rows.model.predict(at))
+    if proba and rows.question.is_classifier:
+        probability = rows.model.predict_proba(at)
+        for k, label in enumerate(rows.model.classes_):
             columns[free_name(f"probability_{label}", list(columns))] = probability[:, k]
-    else:
-        columns[name] = np.asarray(rows.inner.predict(rows.prepared))
     return pd.DataFrame(columns)

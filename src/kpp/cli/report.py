@@ -9,12 +9,10 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from sklearn.base import is_classifier
-
 from kpp._optional import optional
 from kpp.cli.console import Terminal
 from kpp.cli.files import load_model
-from kpp.models.pipelines import split_pipeline
+from kpp.models.asking import ask
 from kpp.tables.columns import prepare
 from kpp.tables.errors import UserError, listed
 from kpp.tables.fitting import FitOptions, fit_table, named_and_weighted
@@ -53,7 +51,7 @@ def run_report(
     if path.exists():
         terminal.note(f"{path} is there already, and will be replaced.")
     fitted, X, y, extra = _subject(source, options, model, terminal)
-    if y_range is not None and is_classifier(split_pipeline(fitted)[1]):
+    if y_range is not None and ask(fitted).is_classifier:
         raise UserError("--y-range is for regression; here the target is a class.")
     for remark in prepare(fitted, X)[1]:
         terminal.warn(remark)

@@ -6,20 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from kpp._optional import optional
-from kpp._rows import take_rows
 from kpp._shown import Shown
-from kpp._typing import FloatArray
-from kpp.bounds._sample import check_model
-from kpp.forest.arrays import Forest
+from kpp._typing import AnyArray, FloatArray
+from kpp.bounds.samples import ask_one_target
 from kpp.forest.statistics import node_statistics
-from kpp.geometry import named_blocks
-from kpp.geometry.isometry import check_isometry
-from kpp.geometry.maps import PathMap
-from kpp.models.data import check_new_rows, check_target
-from kpp.models.reading import scores_of
+from kpp.geometry import MapBlock, PathMap, check_isometry, forest_blocks
+from kpp.models.asking import Question
+from kpp.models.data import check_target
+from kpp.scores import RoutedRows
 
 N_PAIRS = 1000
 N_ROWS = 1000
@@ -122,7 +118,7 @@ def audit(model: Any, X: Any, y: Any = None, *, random_state: int = 0) -> Audit:
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
+    model : KPPRegressor, KPPClassifier or Pipeline that ends in one
         Fitted.
     X : array-like or data frame of shape (n_rows, n_features)
         Rows; at most 1,000 of them are drawn.
@@ -153,26 +149,26 @@ def audit(model: Any, X: Any, y: Any = None, *, random_state: int = 0) -> Audit:
     >>> [check.name for check in result.checks]
     ['isometry', 'norm bound', 'additivity', 'Lipschitz', 'telescoping']
     """
-    check_model(model)
-    X = check_new_rows(model, X)
-    if len(X) == 0:
+    question = ask_one_target(model)
+    rows = question.rows(X, least=0)
+    if len(rows) == 0:
         raise ValueError("X has no rows: there is nothing to check.")
-    y = None if y is None else check_target(y, len(X))
+    target = None if y is None else check_target(y, len(rows))
     random = np.random.default_rng(random_state)
-    rows = np.sort(random.choice(len(X), min(len(X), N_ROWS), replace=False))
-    X = take_rows(X, rows)
-    y = None if y is None else y[rows]
-    block = model.map_.on(X)
-    forests = [(name, part) for name, part in named_blocks(block) if isinstance(part, PathMap)]
+    drawn = np.sort(random.choice(len(rows), min(len(rows), N_ROWS), replace=False))
+    rows = rows.take(drawn)
+    target = None if target is None else target[drawn]
+    embedding = rows.map
+    forests = [block for _, block in forest_blocks(embedding)]
     checks, skipped = [], []
-    isometry, reason = _isometry(forests, X, random_state)
+    isometry, reason = _isometry(forests, rows, random_state)
     if isometry is not None:
         checks.append(isometry)
     if reason:
         skipped.append(reason)
-    n_terms = int(max(part.path_sums(np.ones(part.shape[1])).max() for _, part in forests))
-    n_terms *= sum(part.forest.n_trees for _, part in forests)
-    norms = block.row_norms()
+    n_terms = int(max(block.path_sums(np.ones(block.shape[1])).max() for block in forests))
+    n_terms *= sum(block.forest.n_trees for block in forests)
+    norms = embedding.row_norms()
     allowed = float(np.sqrt(len(forests)))
     checks.append(
         AuditCheck(
@@ -183,24 +179,22 @@ def audit(model: Any, X: Any, y: Any = None, *, random_state: int = 0) -> Audit:
             "proposition norm-bound",
         )
     )
-    w = np.atleast_2d(np.asarray(model.node_coef_, dtype=np.float64))
-    scores = scores_of(model, X)
-    checks.append(_additivity(model, forests, w, scores, n_terms))
-    checks.append(_lipschitz(block, w, scores, random, n_terms))
-    checks.append(_telescoping(model, [part.forest for _, part in forests], X, y))
+    checks.append(_additivity(question, embedding, rows.scores, n_terms))
+    checks.append(_lipschitz(question, embedding, rows.scores, random, n_terms))
+    checks.append(_telescoping(question, rows, target))
     return Audit(tuple(checks), tuple(skipped))
 
 
 def _isometry(
-    forests: list[tuple[str, PathMap]], X: Any, random_state: int
+    forests: list[PathMap], rows: RoutedRows, random_state: int
 ) -> tuple[AuditCheck | None, str | None]:
     found, reason = [], None
-    for _, part in forests:
-        own = part.normalized("forest")
+    for block in forests:
+        own = block.normalized("forest")
         if own.weights.node[own.forest.is_leaf].any():
             reason = "isometry: weights at leaves make it the separation distance of the appendix"
             continue
-        found.append(check_isometry(own, X, n_pairs=N_PAIRS, random_state=random_state))
+        found.append(check_isometry(own, rows, n_pairs=N_PAIRS, random_state=random_state))
     if not found:
         return None, reason
     check = AuditCheck(
@@ -214,22 +208,17 @@ def _isometry(
 
 
 def _additivity(
-    model: Any,
-    forests: list[tuple[str, PathMap]],
-    w: FloatArray,
-    scores: FloatArray,
-    n_terms: int,
+    question: Question, embedding: MapBlock, scores: FloatArray, n_terms: int
 ) -> AuditCheck:
     """The model's own prediction against the embedding written out, node by node."""
-    total = np.tile(np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64)), (len(scores), 1))
-    size = np.abs(total)
-    first = 0
-    for _, part in forests:
-        phi = part.to_csr()
-        columns = w[:, first : first + part.shape[1]]
+    total = np.tile(question.intercept, (len(scores), 1))
+    size, first = np.abs(total), 0
+    for _, block in forest_blocks(embedding):
+        phi = block.to_csr()
+        columns = question.node_coef[:, first : first + block.shape[1]]
         total = total + phi @ columns.T
         size = size + abs(phi) @ np.abs(columns).T
-        first += part.shape[1]
+        first += block.shape[1]
     gap = float(np.abs(total - scores).max())
     return AuditCheck(
         "additivity",
@@ -241,13 +230,17 @@ def _additivity(
 
 
 def _lipschitz(
-    block: Any, w: FloatArray, scores: FloatArray, random: np.random.Generator, n_terms: int
+    question: Question,
+    embedding: MapBlock,
+    scores: FloatArray,
+    random: np.random.Generator,
+    n_terms: int,
 ) -> AuditCheck:
     n = len(scores)
     pairs = random.integers(0, n, (min(N_PAIRS, n * n), 2))
-    distance = _pair_distances(block, pairs)
+    distance = _pair_distances(embedding, pairs)
     change = np.abs(scores[pairs[:, 0]] - scores[pairs[:, 1]])
-    norm = np.linalg.norm(w, axis=1)
+    norm = np.linalg.norm(question.node_coef, axis=1)
     excess = change - norm * np.sqrt(distance)[:, None]
     size = float(norm.max()) + float(np.abs(scores).max())
     return AuditCheck(
@@ -259,31 +252,36 @@ def _lipschitz(
     )
 
 
-def _pair_distances(block: Any, pairs: Any) -> FloatArray:
+def _pair_distances(embedding: MapBlock, pairs: AnyArray) -> FloatArray:
     """Squared distances of pairs, from the rows of the embedding."""
     total = np.zeros(len(pairs))
-    for _, part in named_blocks(block):
-        phi = part.to_csr()
+    for _, block in forest_blocks(embedding):
+        phi = block.to_csr()
         rest = phi[pairs[:, 0]] - phi[pairs[:, 1]]
         total += np.asarray(rest.multiply(rest).sum(axis=1)).ravel()
     return total
 
 
-def _telescoping(model: Any, forests: list[Forest], X: Any, y: Any) -> AuditCheck:
+def _telescoping(question: Question, rows: RoutedRows, target: AnyArray | None) -> AuditCheck:
     """Root against leaves plus splits, for every tree."""
-    classification = bool(is_classifier(model))
-    target = model.predict(X) if y is None else y
-    worst, size, n_trees, depth = 0.0, 0.0, 0, 0
-    for forest in forests:
-        statistics = node_statistics(forest, X, target, classification=classification)
+    classification = question.is_classifier
+    if target is None:
+        answers: Any = question.model
+        target = answers.predict(rows)
+    scale = 1.0 if classification else float(np.square(target).max())
+    worst, n_trees, depth = 0.0, 0, 0
+    for block, leaf_ids in zip(question.additive.blocks, rows.leaf_ids, strict=True):
+        forest = block.forest
+        statistics = node_statistics(
+            forest, rows.X, target, classification=classification, leaf_ids=leaf_ids
+        )
         value = statistics.entropy if classification else statistics.impurity
         share = statistics.count / statistics.count[forest.roots[0]]
         leaf = np.where(forest.is_leaf, share * value, 0.0)
         gain = share * statistics.decrease(forest, value)
         total = np.add.reduceat(leaf + gain, forest.roots)
         worst = max(worst, float(np.abs(total - value[forest.roots]).max()))
-        scale = 1.0 if classification else float(np.square(target).max())
-        size, n_trees = max(size, scale), n_trees + forest.n_trees
+        n_trees += forest.n_trees
         depth = max(depth, int(np.diff(forest.tree_offsets).max()))
-    tolerance = EPS * max(size, 1e-300) * (depth + len(X))
+    tolerance = EPS * max(scale, 1e-300) * (depth + len(rows))
     return AuditCheck("telescoping", worst, tolerance, n_trees, "lemma partition-telescoping")

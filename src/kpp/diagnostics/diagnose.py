@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from kpp._optional import optional
-from kpp._rows import take_rows
 from kpp._shown import Shown
-from kpp._typing import AnyArray, FloatArray
-from kpp.bounds._given import sample_rows, seen_rows
-from kpp.bounds._sample import check_model, logistic_losses
+from kpp._typing import FloatArray
 from kpp.bounds.oracles import PartitionOracles, oracles_at
+from kpp.bounds.predictors import logistic_losses
+from kpp.bounds.samples import Sample, ask_one_target, sample_of
 from kpp.bounds.spectrum import Spectrum
 from kpp.diagnostics.findings import Finding, find
 from kpp.diagnostics.metrics import N_BINS, predictive_metrics
@@ -25,7 +24,6 @@ from kpp.diagnostics.observables import (
     margins,
     norms,
     partition,
-    parts_of,
     spectra_of,
     stability,
 )
@@ -135,7 +133,7 @@ def diagnose(
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
+    model : KPPRegressor, KPPClassifier or Pipeline that ends in one
         Fitted.
     X, y : arrays of shape (n_rows, n_features) and (n_rows,)
         Rows. For "fit" and "train" what was given to fit, all rows.
@@ -174,91 +172,83 @@ def diagnose(
     >>> round(diagnostics["norm"], 1), round(diagnostics["gain"])
     (727.3, 3609)
     """
-    check_model(model)
-    X_all, codes, rows, n_classes = sample_rows(model, X, y, sample)
-    X_own, own = take_rows(X_all, rows), codes[rows]
-    all_labels = model.classes_[codes] if n_classes else codes
-    labels = all_labels[rows]
+    question = ask_one_target(model)
+    data = sample_of(question, X, y, sample)
+    labels = data.all_target
+    if (classes := question.additive.classes) is not None:
+        labels = classes[labels]
     # Each fold of a cross-fit model finds its own rows among all.
-    parts = parts_of(model, X_all if model.regime_ == "cross-fit" else X_own, sample)
+    parts = data.parts
     spectra = spectra_of(parts)
     stable = stability(parts)
     delta_k = stable[0].value if stable else np.nan
-    oracles = oracles_at(model, X_all, all_labels, rows, sample)
-    margin_figures, margin = margins(model, X_own, own)
+    oracles = oracles_at(question, data.all_rows, labels, data.index, sample)
+    margin_figures: list[Observable] = []
+    margin: FloatArray = np.empty(0)
+    if question.is_classifier:
+        margin_figures, margin = margins(data.rows.scores, data.target)
+    scale = float(np.median(np.abs(margin))) if len(margin) else float(np.std(data.target))
     observables = (
-        *capacity(model, spectra),
-        *conditioning(model, spectra, delta_k),
+        *capacity(question, spectra),
+        *conditioning(float(question.model.alpha_), spectra, delta_k),
         *stable,
         *partition(oracles),
         *margin_figures,
-        *norms(model, parts, spectra, margin, own),
+        *norms(parts, scale),
     )
-    metrics = predictive_metrics(model, X_own, labels)
-    figures = {o.name: o.value for o in observables} | metrics
-    figures |= _further_figures(model, X_all, codes, X_own, own, n_classes, sample, metrics)
-    if sample == "test" and model.regime_ == "shared" and seen_rows(model, parts[0].block):
-        figures["label_dependent"] = 1.0
+    metrics = predictive_metrics(question.model, data.rows, labels[data.index])
+    figures = {o.name: o.value for o in observables} | metrics | _further_figures(data, metrics)
     return Diagnostics(
         observables=observables,
         metrics=metrics,
-        findings=tuple(find(model, figures, silence)),
+        findings=tuple(find(question.model, figures, silence)),
         sample=sample,
-        regime=model.regime_,
-        n_rows=len(own),
+        regime=question.regime.name,
+        n_rows=len(data.rows),
         spectrum=spectra[0],
         margins=margin,
         oracles=oracles,
     )
 
 
-def _further_figures(
-    model: Any,
-    X_all: Any,
-    codes: AnyArray,
-    X_own: Any,
-    own: AnyArray,
-    n_classes: int,
-    sample: str,
-    metrics: dict[str, float],
-) -> dict[str, float]:
+def _further_figures(sample: Sample, metrics: dict[str, float]) -> dict[str, float]:
     """Figures that only the findings look at."""
+    model = sample.model
     alphas = np.asarray(model.alphas_)
     on_edge = len(alphas) > 1 and model.alpha_ in (alphas.min(), alphas.max())
-    found = {
-        "alpha_on_edge": float(on_edge),
-        "label_dependent": float(model.regime_ == "shared" and sample != "test"),
-    }
-    if n_classes:
-        share = np.bincount(own, minlength=n_classes) / len(own)
+    depends = sample.question.regime.grows_on_fit_rows and (
+        sample.kind != "test" or sample.seen is not None
+    )
+    found = {"alpha_on_edge": float(on_edge), "label_dependent": float(depends)}
+    if sample.n_classes:
+        n_rows = len(sample.rows)
+        share = np.bincount(sample.target, minlength=sample.n_classes) / n_rows
         known = share[share > 0]
         entropy = float(-(known * np.log(known)).sum())
         found["skill"] = entropy - metrics["log_loss"] if entropy > 0 else np.nan
         # What a calibrated model of these probabilities would show by chance.
-        confidence = model.predict_proba(X_own).max(axis=1)
+        confidence = model.predict_proba(sample.rows).max(axis=1)
         variance = float(np.mean(confidence * (1 - confidence)))
-        chance = np.sqrt(2 * min(N_BINS, len(own)) / (np.pi * len(own)) * variance)
+        chance = np.sqrt(2 * min(N_BINS, n_rows) / (np.pi * n_rows) * variance)
         found["excess_calibration_error"] = metrics["calibration_error"] - 2 * float(chance)
     else:
         found["skill"] = metrics["r2"]
-    gap = _out_of_fold_gap(model, X_all, codes, n_classes) if sample != "test" else np.nan
+    gap = _out_of_fold_gap(sample) if sample.kind != "test" else np.nan
     return found | {"out_of_fold_gap": gap}
 
 
-def _out_of_fold_gap(model: Any, X: Any, codes: AnyArray, n_classes: int) -> float:
+def _out_of_fold_gap(sample: Sample) -> float:
     """One minus the ratio of the training loss to the out-of-fold loss."""
-    prediction = model.oof_prediction_
-    if prediction is None or len(prediction) != len(model.fit_rows_):
+    rows, prediction = sample.model.fit_rows_, sample.model.oof_prediction_
+    if prediction is None or len(prediction) != len(rows):
         return np.nan
-    rows = model.fit_rows_
-    X, y = take_rows(X, rows), codes[rows]
-    if n_classes:
-        scores = np.asarray(model.decision_function(X)).reshape(len(y), -1)
+    y, scores = sample.all_target[rows], sample.all_rows.scores[rows]
+    if sample.n_classes:
         own = float(logistic_losses(scores, y).mean())
         chosen = np.clip(np.asarray(prediction)[np.arange(len(y)), y], 1e-300, 1.0)
         other = float(-np.log(chosen).mean())
     else:
-        own = float(np.square(y - model.predict(X)).mean())
+        own = float(np.square(y - scores[:, 0]).mean())
         other = float(np.square(y - prediction).mean())
     return 1 - own / other if other > 0 else np.nan
 

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from kpp._axes import axes_or_new
 from kpp._typing import FloatArray
-from kpp.bounds._sample import check_model, encode
+from kpp.bounds.predictors import class_margins
 from kpp.bounds.results import Bound
+from kpp.bounds.samples import ask_one_target, encode_target, rows_of
 from kpp.bounds.spectrum import Spectrum, gram_spectrum
-from kpp.diagnostics.observables import margins
 from kpp.geometry.concentration import DiscrepancyCurve, half_forest_discrepancy
+from kpp.models.pipelines import split_pipeline
 
 PARTS = ("empirical_risk", "complexity", "confidence")
 
@@ -71,7 +71,8 @@ class SpectrumDisplay:
         -------
         display : SpectrumDisplay
         """
-        return cls(gram_spectrum(model.map_.on(X)), getattr(model, "alpha_", None)).plot(ax=ax)
+        alpha = getattr(split_pipeline(model)[1], "alpha_", None)
+        return cls(gram_spectrum(rows_of(model, X).map), alpha).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> SpectrumDisplay:
         """Draw the curve.
@@ -141,7 +142,8 @@ class HalfForestDisplay:
         -------
         display : HalfForestDisplay
         """
-        return cls(half_forest_discrepancy(model, X, curve=True)).plot(ax=ax)
+        rows = rows_of(model, X)
+        return cls(half_forest_discrepancy(rows.embedding, rows, curve=True)).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> HalfForestDisplay:
         """Draw the curve, and one over the root of K through its end.
@@ -205,11 +207,12 @@ class MarginDisplay:
         -------
         display : MarginDisplay
         """
-        check_model(model)
-        if not is_classifier(model):
+        question = ask_one_target(model)
+        if not question.is_classifier:
             raise TypeError("Margins belong to a classifier; this model is a regressor.")
-        codes, _ = encode(model, y, len(X))
-        return cls(margins(model, X, codes)[1]).plot(ax=ax)
+        rows = question.rows(X)
+        codes = encode_target(question, y, len(rows))
+        return cls(class_margins(rows.scores, codes).min(axis=1)).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> MarginDisplay:
         """Draw the distribution function.

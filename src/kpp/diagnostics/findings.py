@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from kpp._shown import Shown
+from kpp.models.linear import KPPLinearModel
 
 CALIBRATED = "upper or lower fifth of the development sets, benchmarks/findings_calibration.py"
 CONVENTION = "convention, not calibrated"
@@ -95,9 +95,9 @@ class Check:
     source: str
     meaning: str
     action: str
-    applies: Callable[[Any], bool] = lambda model: True
+    applies: Callable[[KPPLinearModel], bool] = lambda model: True
 
-    def run(self, model: Any, figures: dict[str, float]) -> Finding | None:
+    def run(self, model: KPPLinearModel, figures: dict[str, float]) -> Finding | None:
         """Compare the figure with the threshold."""
         value = figures.get(self.observable, np.nan)
         if not self.applies(model) or np.isnan(value):
@@ -254,7 +254,9 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def find(model: Any, figures: dict[str, float], silence: Sequence[str] = ()) -> list[Finding]:
+def find(
+    model: KPPLinearModel, figures: dict[str, float], silence: Sequence[str] = ()
+) -> list[Finding]:
     """Run all checks but the silenced ones, warnings first.
 
     Parameters

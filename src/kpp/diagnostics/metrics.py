@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from kpp._typing import AnyArray, FloatArray
+from kpp.bounds.samples import encode_target
+from kpp.models.asking import ask
 
 N_BINS = 10
 
@@ -17,7 +18,7 @@ def predictive_metrics(model: Any, X: Any, y: AnyArray) -> dict[str, float]:
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
+    model : KPPRegressor, KPPClassifier or Pipeline that ends in one
         Fitted.
     X : array-like or data frame of shape (n_rows, n_features)
         Rows.
@@ -41,10 +42,13 @@ def predictive_metrics(model: Any, X: Any, y: AnyArray) -> dict[str, float]:
     >>> sorted(predictive_metrics(model, X, y))
     ['auc', 'balanced_accuracy', 'brier', 'calibration_error', 'error', 'log_loss']
     """
-    if not is_classifier(model):
-        return regression_metrics(y, model.predict(X))
-    probability, label = model.predict_proba(X), model.predict(X)
-    codes, prediction = (np.searchsorted(model.classes_, values) for values in (y, label))
+    question = ask(model)
+    rows = question.rows(X)
+    fitted: Any = question.model
+    codes, answer = encode_target(question, y, len(rows)), fitted.predict(rows)
+    if not question.is_classifier:
+        return regression_metrics(codes, answer)
+    probability, prediction = fitted.predict_proba(rows), np.searchsorted(fitted.classes_, answer)
     found = classification_metrics(codes, probability, prediction)
     names = ("balanced_accuracy", "auc", "log_loss", "brier")
     return {

@@ -3,21 +3,16 @@ r"""The dashboard's observables: capacity, conditioning, stability, partition, m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
-from kpp._rows import take_rows
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
-from kpp.bounds._sample import class_margins
 from kpp.bounds.oracles import PartitionOracles
+from kpp.bounds.predictors import LinearPredictor, class_margins
 from kpp.bounds.spectrum import Estimate, Spectrum, gram_spectrum
-from kpp.geometry import named_blocks
-from kpp.geometry.composed import BlockMap
-from kpp.geometry.concentration import entrywise_concentration, half_forest_discrepancy
-from kpp.geometry.maps import MapBlock, PathMap
+from kpp.geometry import MapBlock, entrywise_concentration, forest_blocks, half_forest_discrepancy
+from kpp.models.asking import Question
 
 # Scores below this share of their root mean square count as near zero.
 NEAR_ZERO = 0.1
@@ -54,50 +49,12 @@ class Observable(Shown):
     method: str = "exact"
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """A predictor and its embedding at rows: the model, or one fold of a cross-fit model.
-
-    Parameters
-    ----------
-    block : MapBlock
-        The embedding at the rows.
-    X : rows
-        The rows themselves.
-    w : array of shape (n_scores, m)
-        Coefficients.
-    """
-
-    block: MapBlock
-    X: Any
-    w: FloatArray
-
-
-def parts_of(model: Any, X: Any, sample: str) -> list[Part]:
-    """The model at the rows; a cross-fit model fold by fold, in "fit" at each fold's own rows."""
-    w = np.atleast_2d(np.asarray(model.node_coef_, dtype=np.float64))
-    if model.regime_ != "cross-fit":
-        return [Part(model.map_.on(X), X, w)]
-    folds = model.folds_
-    names = [name for name, _ in named_blocks(model.map_)]
-    blocks = [block for _, block in named_blocks(model.map_)]
-    columns = np.split(w, model.map_.offsets[1:-1], axis=1)
-    found = []
-    for q, (fit_rows, _) in enumerate(folds):
-        own = [k for k, name in enumerate(names) if name.endswith(f"fold{q}")]
-        rows = take_rows(X, fit_rows) if sample == "fit" else X
-        at_rows = [(names[k], blocks[k].on(rows)) for k in own]
-        block: MapBlock = at_rows[0][1] if len(own) == 1 else BlockMap(at_rows)
-        found.append(Part(block, rows, len(folds) * np.hstack([columns[k] for k in own])))
-    return found
-
-
-def capacity(model: Any, spectra: list[Spectrum]) -> list[Observable]:
+def capacity(question: Question, spectra: list[Spectrum]) -> list[Observable]:
     """Normalised trace and, for ridge, normalised effective dimension."""
     trace = [Estimate(s.trace / s.n_rows, 0.0, "row norms") for s in spectra]
     found = [_observable("trace_per_row", "capacity", "Tr(G)/n", trace)]
-    if not is_classifier(model):
-        alpha = float(model.alpha_)
+    if not question.is_classifier:
+        alpha = float(question.model.alpha_)
         per_row = []
         for s in spectra:
             d = s.effective_dimension(alpha)
@@ -108,9 +65,8 @@ def capacity(model: Any, spectra: list[Spectrum]) -> list[Observable]:
     return found
 
 
-def conditioning(model: Any, spectra: list[Spectrum], delta_k: float) -> list[Observable]:
+def conditioning(alpha: float, spectra: list[Spectrum], delta_k: float) -> list[Observable]:
     """Smallest eigenvalue, shifted by alpha, and with the half-forest guardrail."""
-    alpha = float(model.alpha_)
     smallest = [s.smallest for s in spectra]
     shifted = [Estimate(e.value + alpha, e.error, e.method) for e in smallest]
     found = [
@@ -142,14 +98,14 @@ def conditioning(model: Any, spectra: list[Spectrum], delta_k: float) -> list[Ob
     return found
 
 
-def stability(parts: list[Part]) -> list[Observable]:
+def stability(parts: list[LinearPredictor]) -> list[Observable]:
     """Half-forest discrepancy, alone and relative to the size of the Gram."""
     absolute, relative, n_trees, n_rows = [], [], [], 0
     for part in parts:
-        for _, block in named_blocks(part.block):
-            if not isinstance(block, PathMap) or block.forest.n_trees < 2:
+        for _, block in forest_blocks(part.map):
+            if block.forest.n_trees < 2:
                 continue
-            value = half_forest_discrepancy(block, part.X)
+            value = half_forest_discrepancy(block, part.rows)
             size = _largest(block.normalized("tree"))
             absolute.append(Estimate(value, 0.0, "Lanczos"))
             relative.append(Estimate(value / size if size > 0 else 0.0, 0.0, "Lanczos"))
@@ -208,12 +164,9 @@ def adjusted_share(oracles: PartitionOracles) -> float:
     return float(1 - corrected.mean())
 
 
-def margins(model: Any, X: Any, codes: AnyArray) -> tuple[list[Observable], FloatArray]:
-    """Signed margins near zero; for regression none."""
-    if not is_classifier(model):
-        return [], np.empty(0)
-    scores = np.asarray(model.decision_function(X), dtype=np.float64)
-    margin = class_margins(scores.reshape(len(codes), -1), codes).min(axis=1)
+def margins(scores: FloatArray, codes: AnyArray) -> tuple[list[Observable], FloatArray]:
+    """Signed margins near zero, from scores of shape (n_rows, n_scores) and class numbers."""
+    margin = class_margins(scores, codes).min(axis=1)
     size = float(np.sqrt(np.square(margin).mean()))
     near = float((np.abs(margin) <= NEAR_ZERO * size).mean())
     return [
@@ -229,23 +182,20 @@ def margins(model: Any, X: Any, codes: AnyArray) -> tuple[list[Observable], Floa
     ], margin
 
 
-def norms(
-    model: Any, parts: list[Part], spectra: list[Spectrum], margin: FloatArray, y: AnyArray
-) -> list[Observable]:
+def norms(parts: list[LinearPredictor], scale: float) -> list[Observable]:
     r"""Norm of w, and the certified radius that it leaves, relative to a typical distance.
 
     The radius is :math:`(\text{scale} / \|w\|)^2` with the median absolute margin, or the
     standard deviation of the target, as scale; a typical distance is the mean
     :math:`\delta_T` between two rows.
     """
-    each = [Estimate(float(np.linalg.norm(part.w)), 0.0, "exact") for part in parts]
+    each = [Estimate(part.norm, 0.0, "exact") for part in parts]
     found = [_observable("norm", "norm", "|w|", each)]
-    scale = float(np.median(np.abs(margin))) if len(margin) else float(np.std(y))
     radii = []
     for part, norm in zip(parts, each, strict=True):
-        n = part.block.shape[0]
+        n = part.n_rows
         share = np.full(n, 1.0 / n)
-        spread = part.block.row_norms(squared=True).mean() - share @ part.block.gram_matvec(share)
+        spread = part.map.row_norms(squared=True).mean() - share @ part.map.gram_matvec(share)
         distance = 2 * max(float(spread), 0.0)
         ratio = np.inf
         if norm.value > 0 and distance > 0:
@@ -255,9 +205,9 @@ def norms(
     return found
 
 
-def spectra_of(parts: list[Part]) -> list[Spectrum]:
+def spectra_of(parts: list[LinearPredictor]) -> list[Spectrum]:
     """The spectrum of every part, uncentred as in the paper."""
-    return [gram_spectrum(part.block) for part in parts]
+    return [gram_spectrum(part.map) for part in parts]
 
 
 def _largest(block: MapBlock) -> float:

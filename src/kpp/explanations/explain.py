@@ -171,8 +171,9 @@ def explain_rows(
 
 
 def baseline_of(additive: AdditiveForest) -> FloatArray:
-    """Intercept and roots, which every row has; shape (n_scores,)."""
-    roots = [block.contribution[:, block.forest.roots].sum(axis=1) for block in additive.blocks]
+    """Intercept and roots, which every row is in; shape (n_scores,)."""
+    # The path sum of a root is what it adds itself.
+    roots = [block.node_values[:, block.forest.roots].sum(axis=1) for block in additive.blocks]
     return additive.intercept + sum(roots)
 
 

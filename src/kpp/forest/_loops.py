@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kpp._compile import compiled
-from kpp.forest.nodes import category_goes_left, is_categorical
+from kpp.forest.nodes import bit_of
 
 # Rows that walk down a tree together. Their steps are independent of each other, so the
 # processor overlaps the memory look-ups that a single walk would have to wait for.
@@ -164,10 +164,14 @@ def route_any(
                     right = np.int32(not (x <= threshold[v])) - (
                         np.int32(np.isnan(x)) & np.int32(missing_left[v])
                     )
-                    if has_categories and not np.isnan(x) and is_categorical(category_offsets, v):
-                        right = np.int32(
-                            not category_goes_left(category_offsets, category_bits, v, x)
-                        )
+                    if has_categories and not np.isnan(x):
+                        first_word = category_offsets[v]
+                        n_words = category_offsets[np.uint64(v) + np.uint64(1)] - first_word
+                        # Written out: by `category_goes_left` this loop is a tenth slower.
+                        if n_words > 0:
+                            right = np.int32(1)
+                            if 0 <= x < 32.0 * n_words:
+                                right -= bit_of(category_bits, first_word, x)
                     node[n_left] = np.uint32(child + right)
                     row[n_left] = i
                     n_left += np.uint64(child >= 0)

@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
 from kpp.forest.layout import own_read_only
 from kpp.forest.statistics import NodeStatistics
 
 
 @dataclass(frozen=True, eq=False)
-class BareScores:
+class BareScores(Shown):
     r"""The ensemble's own prediction as one number per node and score.
 
     .. math:: F_k(x) = b_k + c \sum_{t} u_k(\ell_t(x)), \qquad

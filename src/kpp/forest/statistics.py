@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from kpp._checks import check_sample_weight
 from kpp._parallel import blocks_of, run_blocks
 from kpp._shown import Shown
-from kpp._typing import AnyArray, FloatArray
+from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.route import route
 from kpp.forest.sums import node_sums
 
@@ -145,6 +145,7 @@ def node_statistics(
     sample_weight: Any = None,
     *,
     classification: bool,
+    leaf_ids: IntArray | None = None,
     n_jobs: int | None = None,
 ) -> NodeStatistics:
     r"""Estimate node statistics on any sample.
@@ -167,6 +168,8 @@ def node_statistics(
         Nonnegative weights. A row of weight 0 counts as if it were not there.
     classification : bool
         Whether `y` holds labels.
+    leaf_ids : int32 array of shape (n_trees, n_rows), optional
+        The leaves of the rows, where they are known; X is not looked at then.
     n_jobs : int, optional
         Number of threads.
 
@@ -186,7 +189,8 @@ def node_statistics(
     >>> bool(abs(statistics.mean[forest.roots] - y.mean()).max() < 1e-9)
     True
     """
-    leaf_ids = route(forest, X, n_jobs=n_jobs)
+    if leaf_ids is None:
+        leaf_ids = route(forest, X, n_jobs=n_jobs)
     n_rows = leaf_ids.shape[1]
     if n_rows == 0:
         raise ValueError("X has no rows: there is nothing to estimate from.")

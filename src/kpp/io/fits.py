@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
 
+from kpp._checks import RefusedError
 from kpp._typing import AnyArray
 from kpp.geometry.composed import BlockMap, forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
@@ -47,7 +48,7 @@ class LostFits(Sequence[LinearFit]):
     """
 
     def _refuse(self) -> NoReturn:
-        raise ValueError(
+        raise RefusedError(
             "This model was saved by an older version of kpp, in a file that does not hold its "
             "linear layers: fit it again, and save it anew."
         )

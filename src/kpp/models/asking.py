@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from kpp._typing import FloatArray
+from kpp._typing import AnyArray, FloatArray
+from kpp.models.data import check_target
 from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import (
     Preparation,
@@ -74,15 +75,18 @@ class Question:
         return tuple(prepared_names(self.preparation, self.model))
 
     @cached_property
+    def raw_names(self) -> tuple[str, ...]:
+        """Names of the columns that the user gives; x0, x1, ... where the fit has seen none."""
+        names = raw_columns(self.preparation, self.model)
+        if names is not None:
+            return tuple(names)
+        n_raw = getattr(self.preparation, "n_features_in_", len(self.names))
+        return tuple(f"x{j}" for j in range(n_raw))
+
+    @cached_property
     def sources(self) -> tuple[str, ...]:
         """For every column that the model sees, the raw column that it was made of."""
-        if self.preparation is None:
-            return self.names
-        raw = raw_columns(self.preparation, self.model)
-        if raw is None:  # scikit-learn's own names of columns without names
-            n_columns = getattr(self.preparation, "n_features_in_", 0)
-            raw = [f"x{j}" for j in range(n_columns)]
-        return tuple(source_columns(self.preparation, raw, self.names))
+        return tuple(source_columns(self.preparation, self.raw_names, self.names))
 
     @property
     def fit_weight(self) -> FloatArray:
@@ -92,13 +96,46 @@ class Question:
             return np.full(n_rows, 1.0 / n_rows)
         return np.asarray(weight, dtype=np.float64) / np.sum(weight)
 
+    def encode(self, y: Any, n_rows: int) -> AnyArray:
+        """Check the targets of rows, and return them as the scores have them.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_rows,) or (n_rows, n_targets)
+            Labels that the model knows, or numbers.
+        n_rows : int
+            Number of rows.
+
+        Returns
+        -------
+        target : array of shape (n_rows,) or (n_rows, n_targets)
+            Numbers of classes, or numbers, also of a single target with two dimensions.
+        """
+        target, classes = check_target(y, n_rows), self.additive.classes
+        if classes is not None:
+            unknown = sorted(set(target.ravel().tolist()) - set(classes.tolist()), key=repr)
+            if target.ndim != 1 or unknown:
+                raise ValueError(
+                    f"y holds labels that the model does not know: {unknown[:5]}; it knows "
+                    f"{classes.tolist()[:10]}."
+                )
+            return np.searchsorted(classes, target)
+        numbers = np.asarray(target, dtype=np.float64)
+        n_targets = self.additive.n_scores
+        if numbers.reshape(n_rows, -1).shape[1] != n_targets:
+            raise ValueError(
+                f"y must have {n_targets} target(s) per row, as the model; got shape "
+                f"{numbers.shape}."
+            )
+        return numbers.reshape(n_rows, n_targets)
+
     def rows(self, X: Any, *, least: int = 1) -> RoutedRows:
         """Prepare, check and route rows; routed ones are taken as they are.
 
         Parameters
         ----------
         X : array-like, data frame or RoutedRows of shape (n_rows, n_columns)
-            Rows as the user has them.
+            Rows as the user has them; one row also as a 1-d array, a Series or a dict.
         least : int
             Fewest rows that the question makes sense for.
 
@@ -107,7 +144,7 @@ class Question:
         rows : RoutedRows
         """
         if not isinstance(X, RoutedRows):
-            X = prepared(self.preparation, X)
+            X = prepared(self.preparation, as_rows(X, raw_columns(self.preparation, self.model)))
         rows = routed_rows(self.model, X)
         if len(rows) < least:
             raise ValueError(
@@ -148,8 +185,8 @@ def ask(model: Any) -> Question:
 
     Parameters
     ----------
-    model : KPPRegressor, KPPClassifier or Pipeline
-        Fitted.
+    model : KPPRegressor, KPPClassifier, Pipeline or Question
+        Fitted. A question is returned as it is.
 
     Returns
     -------
@@ -169,6 +206,8 @@ def ask(model: Any) -> Question:
     >>> question.regime.number, len(question.rows(X)), len(question.row(X.iloc[0]))
     ('PB-04', 442, 1)
     """
+    if isinstance(model, Question):
+        return model
     preparation, found = split_pipeline(model)
     if not isinstance(found, KPPLinearModel):
         raise TypeError(

@@ -24,7 +24,6 @@ from kpp._optional import optional
 from kpp._typing import FloatArray
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.linear import KPPLinearModel
-from kpp.models.reading import names_of
 
 FittedModel: TypeAlias = KPPLinearModel | KPPEmbedding
 
@@ -357,6 +356,14 @@ def sum_by_source(values: FloatArray, sources: Sequence[str]) -> tuple[list[str]
     for j, source in enumerate(sources):
         sums[:, place[source]] += values[:, j]
     return names, sums
+
+
+def names_of(model: FittedModel) -> tuple[str, ...]:
+    """Names of the columns of X; x0, x1, ... where the model has seen none."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return tuple(f"x{j}" for j in range(model.n_features_in_))
+    return tuple(str(name) for name in names)
 
 
 def _is_ours(model: Any) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from kpp.geometry import named_blocks
+from kpp.models.linear import KPPLinearModel
+from kpp.models.regimes import regime_of
 from kpp.tables.numbers import span
 
 
-def out_of_fold_note(model: Any) -> str:
+def out_of_fold_note(model: KPPLinearModel) -> str:
     """Say by what the rows of a fit were predicted out of fold, and which way that errs.
 
     Parameters
@@ -31,37 +30,38 @@ def out_of_fold_note(model: Any) -> str:
     >>> "by 4 of the 20 trees, fitted on 120 rows" in out_of_fold_note(model)
     True
     """
-    n_trees = sum(block.forest.n_trees for _, block in named_blocks(model.map_))
-    n_folds = len(model.folds_)
-    sizes = [len(rows) for rows, _ in model.folds_]
+    regime, selection = regime_of(model), model.alpha_selection_
+    n_trees = model.additive_.n_trees
+    sizes = [len(rows) for rows, _ in model.folds_ or ()]
+    n_folds = len(sizes)
     rows = span(min(sizes), max(sizes)) + " rows"
     part = f"{span(n_trees // n_folds, -(-n_trees // n_folds))} of the {n_trees} trees"
     start = f"Out of fold: each of the {len(model.fit_rows_):,} rows of the fit, predicted by"
     chosen = "The choice of alpha makes these figures optimistic"
-    if model.regime_ == "cross-fit":
+    if regime.averages_folds:
         return (
             f"{start} the predictor of a fold that has not seen it: {part}, with coefficients "
             f"fitted on {rows}. That is one of the {n_folds} predictors, not their average, which "
             f"the model is. {chosen}; that one predictor is scored for all makes them pessimistic, "
             "the more so the fewer trees and rows there are."
         )
-    if model.regime_ == "shared" and model.alpha_selection == "frozen":
+    if regime.grows_on_fit_rows and selection == "frozen":
         return (
             f"{start} coefficients that have not seen it, fitted on {rows}, on trees that have: "
             "these figures are too good. The choice of alpha adds to that."
         )
-    if model.regime_ == "shared":
-        by = part if model.alpha_selection == "fold-grown" else f"{n_trees} trees of its fold"
-        fewer = "trees and rows" if model.alpha_selection == "fold-grown" else "rows"
+    if regime.grows_on_fit_rows:
+        by = part if selection == "fold-grown" else f"{n_trees} trees of its fold"
+        fewer = "trees and rows" if selection == "fold-grown" else "rows"
         return (
             f"{start} trees and coefficients that have not seen it: by {by}, fitted on {rows}. "
             f"{chosen}; that the model itself has more {fewer} makes them pessimistic, the more so "
             "the fewer there are."
         )
     trees = (
-        "that were grown on other rows"
-        if model.regime_ == "honest"
-        else "that have not seen it either, as the caller says"
+        "that have not seen it either, as the caller says"
+        if regime.takes_grown_forest
+        else "that were grown on other rows"
     )
     return (
         f"{start} coefficients that have not seen it, fitted on {rows}, on {n_trees} trees "

@@ -8,23 +8,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from kpp._checks import check_sample_weight
-from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray, OffsetArray
 from kpp.explanations.attribution import column_of
 from kpp.explanations.explain import explain
+from kpp.models.asking import Question, ask
 from kpp.models.data import check_target
-from kpp.models.pipelines import (
-    prepared,
-    prepared_names,
-    source_columns,
-    split_pipeline,
-    sum_by_source,
-)
-from kpp.models.reading import check_model, scores_of
+from kpp.models.linear import KPPLinearModel
+from kpp.models.pipelines import Preparation
 from kpp.reports.escaping import distinct, shown
+from kpp.scores import RoutedRows
 
 # More rows than this say nothing more about the average contribution of a variable.
 ATTRIBUTION_ROWS = 5000
@@ -37,17 +31,25 @@ class Training:
 
     Parameters
     ----------
-    X : array or data frame of shape (n_training_rows, n_features)
-        Prepared for the model.
+    question : Question
+        The model.
+    X : array or data frame of shape (n_training_rows, n_columns)
+        Rows as the user has them.
     y : array of shape (n_training_rows,) or (n_training_rows, n_targets)
-        Targets, as the model knows them.
-    names : index of shape (n_training_rows,) or None
-        How the user's frame calls these rows.
+        Their targets.
+    target : int array of shape (n_training_rows,) or array of shape (n_training_rows, k)
+        Their targets as the scores have them: codes of classes, or numbers.
     """
 
+    question: Question
     X: Any
     y: AnyArray
-    names: Any = None
+    target: AnyArray
+
+    @cached_property
+    def rows(self) -> RoutedRows:
+        """The rows, prepared, checked and routed."""
+        return self.question.rows(self.X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +58,16 @@ class Subject:
 
     Parameters
     ----------
-    model : KPPRegressor or KPPClassifier
-        The model behind the preparation.
-    preparation : transformer or None
-        What prepares the user's columns.
+    question : Question
+        The model, and what prepares the user's columns.
     given : array or data frame of shape (n_rows, n_columns)
         The test rows as the user has them.
-    X : array or data frame of shape (n_rows, n_features)
-        The same rows, prepared.
+    all_rows : RoutedRows
+        The same rows, prepared, checked and routed, once for all sections.
     y : array of shape (n_rows,) or (n_rows, n_targets)
-        Their targets.
+        Their targets, as the user has them.
+    target : int array of shape (n_rows,) or array of shape (n_rows, k)
+        Their targets as the scores have them: codes of classes, or numbers.
     weight : array of shape (n_rows,)
         Their weights.
     training : Training or None
@@ -84,11 +86,11 @@ class Subject:
         Whether the caller knows that fit has not used the test rows.
     """
 
-    model: Any
-    preparation: Any
+    question: Question
     given: Any
-    X: Any
+    all_rows: RoutedRows
     y: AnyArray
+    target: AnyArray
     weight: FloatArray
     training: Training | None = None
     random_state: int = 0
@@ -116,39 +118,26 @@ class Subject:
         unseen: bool = True,
     ) -> Subject:
         """Check what the caller gives, once."""
-        preparation, inner = split_pipeline(model)
-        check_model(inner)
+        question = ask(model)
         if not isinstance(max_rows, int | np.integer) or isinstance(max_rows, bool) or max_rows < 1:
             raise ValueError(f"max_rows must be a number of rows, at least 1; got {max_rows!r}.")
-        given = X if hasattr(X, "columns") or hasattr(X, "ndim") else np.asarray(X)
+        if isinstance(X, RoutedRows) and question.preparation is not None:
+            raise TypeError(
+                "A report on a Pipeline shows the columns before the preparation, which routed "
+                "rows do not have: give it X itself."
+            )
+        given = X.X if isinstance(X, RoutedRows) else _as_table(X)
         if len(given) == 0:
             raise ValueError("X has no rows: a report needs test rows.")
-        target = _check_y(inner, y, len(given))
-        training = None
-        if train is not None:
-            if not isinstance(train, tuple) or len(train) != 2:
-                raise ValueError(
-                    "train must be the pair (X, y) that was given to fit; got "
-                    f"{type(train).__name__}."
-                )
-            if len(train[1]) <= np.max(inner.fit_rows_):
-                raise ValueError(
-                    "train must be the pair (X, y) that was given to fit, all of its rows; got "
-                    f"{len(train[1])}."
-                )
-            training = Training(
-                prepared(preparation, train[0]),
-                _check_y(inner, train[1], len(train[0])),
-                _names_of_rows(train[0]),
-            )
+        target = question.encode(y, len(given))
         return cls(
-            model=inner,
-            preparation=preparation,
+            question=question,
             given=given,
-            X=prepared(preparation, given),
-            y=target,
+            training=_training(question, train),
+            all_rows=question.rows(X if isinstance(X, RoutedRows) else given),
+            y=check_target(y, len(given)),
+            target=target,
             weight=check_sample_weight(sample_weight, len(given)),
-            training=training,
             random_state=int(random_state),
             max_rows=int(max_rows),
             y_range=y_range,
@@ -165,43 +154,43 @@ class Subject:
         return len(self.y)
 
     @property
+    def model(self) -> KPPLinearModel:
+        """The model behind the preparation."""
+        return self.question.model
+
+    @property
+    def preparation(self) -> Preparation | None:
+        """What prepares the user's columns."""
+        return self.question.preparation
+
+    @property
     def is_classifier(self) -> bool:
         """Whether the answers are classes."""
-        return bool(is_classifier(self.model))
+        return self.question.is_classifier
 
-    @cached_property
+    @property
     def scores(self) -> FloatArray:
         """Scores of the test rows, shape (n_rows, n_scores)."""
-        return scores_of(self.model, self.X)
+        return self.all_rows.scores
 
     @cached_property
     def probability(self) -> FloatArray:
         """Probabilities of the test rows, shape (n_rows, n_classes)."""
-        return np.asarray(self.model.predict_proba(self.X))
+        return np.asarray(self.model.predict_proba(self.all_rows))
 
     @cached_property
     def prediction(self) -> AnyArray:
         """Predictions of the test rows: codes of classes, or numbers of shape (n_rows, k)."""
+        prediction = np.asarray(self.model.predict(self.all_rows))
         if self.is_classifier:
-            return np.searchsorted(self.model.classes_, self.model.predict(self.X))
-        return np.asarray(self.model.predict(self.X)).reshape(self.n_rows, -1)
-
-    @cached_property
-    def target(self) -> AnyArray:
-        """Targets of the test rows: codes of classes, or numbers of shape (n_rows, k)."""
-        return self.encode(self.y)
-
-    def encode(self, y: AnyArray) -> AnyArray:
-        """Targets as codes of classes, or as numbers of shape (n_rows, k)."""
-        if self.is_classifier:
-            return np.searchsorted(self.model.classes_, y)
-        return np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+            return np.searchsorted(self.model.classes_, prediction)
+        return prediction.reshape(self.n_rows, -1)
 
     @cached_property
     def loss(self) -> FloatArray:
         """Loss of each test row: log loss, or squared error averaged over targets."""
         if self.is_classifier:
-            own = self.model.predict_log_proba(self.X)[np.arange(self.n_rows), self.target]
+            own = self.model.predict_log_proba(self.all_rows)[np.arange(self.n_rows), self.target]
             return -np.asarray(own)
         return np.square(self.target - self.prediction).mean(axis=1)
 
@@ -233,49 +222,32 @@ class Subject:
         return ["prediction"] if n == 1 else [f"target {k}" for k in range(n)]
 
     @cached_property
-    def _columns_in(self) -> list[str]:
-        """Names of the user's columns; x0, x1, ... where they have none."""
-        columns = getattr(self.given, "columns", None)
-        if columns is None:
-            columns = getattr(self.preparation, "feature_names_in_", None)
-        if columns is None:
-            columns = [f"x{j}" for j in range(self.given.shape[1])]
-        return [str(column) for column in columns]
-
-    @cached_property
-    def prepared_names(self) -> list[str]:
-        """Names of the columns that the model sees, as the preparation calls them."""
-        return prepared_names(self.preparation, self.model, self._columns_in)
-
-    @cached_property
-    def _sources(self) -> list[str] | None:
-        """The user's column behind every prepared one; None where they are the same."""
-        if self.preparation is None:
-            return None
-        return source_columns(self.preparation, self._columns_in, self.prepared_names)
-
-    @cached_property
     def variables(self) -> list[str]:
         """Names of the variables that contributions are summed to, to be shown."""
-        sources = self._sources
-        return distinct(self.prepared_names if sources is None else dict.fromkeys(sources))
+        question = self.question
+        return distinct(
+            question.names if self.preparation is None else dict.fromkeys(question.sources)
+        )
 
     @cached_property
     def _places(self) -> list[tuple[bool, int]]:
         """Where the values of each variable are: in the user's columns, or the prepared ones."""
-        if self._sources is None:
+        if self.preparation is None:
             return [(True, j) for j in range(len(self.variables))]
-        own = self._columns_in
+        own = list(self.question.raw_names)
+        columns = [str(name) for name in getattr(self.given, "columns", ())]
+        if set(own) <= set(columns):  # a preparation finds its columns by name, in any order
+            own = columns
         return [
-            (True, own.index(name)) if name in own else (False, self.prepared_names.index(name))
-            for name in dict.fromkeys(self._sources)
+            (True, own.index(name)) if name in own else (False, self.question.names.index(name))
+            for name in dict.fromkeys(self.question.sources)
         ]
 
     def values_of(self, variable: int) -> AnyArray:
         """Values of a variable in the test rows, as the user has them; shape (n_rows,)."""
         if variable not in self._columns:
             of_user, column = self._places[variable]
-            self._columns[variable] = column_of(self.given if of_user else self.X, column)
+            self._columns[variable] = column_of(self.given if of_user else self.all_rows.X, column)
         return self._columns[variable]
 
     def row_label(self, row: int) -> str:
@@ -284,7 +256,7 @@ class Subject:
 
     def training_label(self, row: int) -> str:
         """How the user's frame calls a training row; its number where there is nothing better."""
-        return self._label(None if self.training is None else self.training.names, row)
+        return self._label(None if self.training is None else _names_of_rows(self.training.X), row)
 
     @staticmethod
     def _label(names: Any, row: int) -> str:
@@ -304,9 +276,11 @@ class Subject:
         random = np.random.default_rng(self.random_state)
         return np.sort(random.choice(self.n_rows, most, replace=False))
 
-    def rows(self, index: AnyArray) -> Any:
-        """Some of the prepared test rows."""
-        return take_rows(self.X, index)
+    def rows(self, index: OffsetArray) -> RoutedRows:
+        """Some of the test rows; nothing is routed again."""
+        if np.array_equal(index, np.arange(self.n_rows)):
+            return self.all_rows
+        return self.all_rows.take(index)
 
     def contributions(self, index: AnyArray) -> tuple[FloatArray, FloatArray]:
         """Centred contributions by variable at some rows, and their baseline.
@@ -316,12 +290,10 @@ class Subject:
         values : array of shape (n_index, n_variables, n_scores)
         baseline : array of shape (n_scores,)
         """
-        attribution = explain(self.model, self.rows(index), centered=True)
+        attribution = explain(self.question, self.rows(index), centered=True)
         values = attribution.values
         values = values[..., None] if values.ndim == 2 else values
-        if self._sources is not None:
-            values = sum_by_source(values, self._sources)[1]
-        return np.asarray(values), np.atleast_1d(attribution.baseline)
+        return values, np.atleast_1d(attribution.baseline)
 
     @cached_property
     def overview(self) -> tuple[OffsetArray, FloatArray]:
@@ -345,21 +317,18 @@ def _names_of_rows(X: Any) -> Any:
     return None if callable(index) else index
 
 
-def _check_y(model: Any, y: Any, n_rows: int) -> AnyArray:
-    target = check_target(y, n_rows)
-    if is_classifier(model):
-        known = model.classes_
-        unknown = sorted(set(target.tolist()) - set(known.tolist()), key=repr)
-        if target.ndim != 1 or unknown:
-            raise ValueError(
-                f"y holds labels that the model does not know: {unknown[:5]}; it knows "
-                f"{known.tolist()[:10]}."
-            )
-        return target
-    numbers = np.asarray(target, dtype=np.float64)
-    n_targets = len(np.atleast_1d(model.intercept_))
-    if numbers.reshape(n_rows, -1).shape[1] != n_targets:
-        raise ValueError(
-            f"y must have {n_targets} target(s) per row, as the model; got shape {numbers.shape}."
-        )
-    return numbers
+def _as_table(X: Any) -> Any:
+    return X if hasattr(X, "columns") or hasattr(X, "ndim") else np.asarray(X)
+
+
+def _training(question: Question, train: Any) -> Training | None:
+    """Check what the caller says was given to fit."""
+    if train is None:
+        return None
+    expected = "train must be the pair (X, y) that was given to fit"
+    if not isinstance(train, tuple) or len(train) != 2:
+        raise ValueError(f"{expected}; got {type(train).__name__}.")
+    X, y = train
+    if len(y) <= np.max(question.model.fit_rows_):
+        raise ValueError(f"{expected}, all of its rows; got {len(y)}.")
+    return Training(question, X, check_target(y, len(X)), question.encode(y, len(X)))

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from kpp._numbers import MINUS
 from kpp._optional import optional
-from kpp.tables.numbers import MINUS, number
+from kpp.tables.numbers import number
 
 WIDTH, HEIGHT = 420, 280
 # The left side grows with the numbers beside the axis: GAP from them, and room for its name.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kpp._rows import take_rows
+from kpp._shown import Shown
 from kpp._typing import FloatArray, IntArray
 from kpp.forest.arrays import Forest
 from kpp.forest.route import route
@@ -17,7 +18,7 @@ from kpp.geometry.maps import MapBlock
 from kpp.scores.additive import AdditiveForest
 
 
-class RoutedRows:
+class RoutedRows(Shown):
     """Rows of X in the leaves of a fitted model; made by ``model.at(X)``.
 
     Everything that takes the model and X takes these instead of X, and then neither checks nor

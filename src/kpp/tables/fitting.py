@@ -16,6 +16,8 @@ from sklearn.pipeline import Pipeline
 from kpp._optional import optional
 from kpp._typing import AnyArray, FloatArray
 from kpp.models import KPPClassifier, KPPRegressor
+from kpp.models.asking import ask
+from kpp.models.linear import KPPLinearModel
 from kpp.tables.builtin import TARGET
 from kpp.tables.columns import Columns, choose_columns, prepare, row_names
 from kpp.tables.errors import UserError, check_columns, near
@@ -78,7 +80,7 @@ class Fitted:
     `about_test` says in sentences where the test rows come from.
     """
 
-    pipeline: Any
+    pipeline: Pipeline
     target: Target
     columns: Columns
     options: FitOptions
@@ -91,9 +93,9 @@ class Fitted:
     scores: dict[str, Scores | None] = field(default_factory=dict)
 
     @property
-    def model(self) -> Any:
+    def model(self) -> KPPLinearModel:
         """The model behind the preparation."""
-        return self.pipeline.steps[-1][1]
+        return ask(self.pipeline).model
 
 
 def target_of(table: TableFile, frame: Any, given: str | None) -> str:
@@ -313,7 +315,7 @@ def named_and_weighted(
 def _all_scores(
     pipeline: Pipeline, y_train: AnyArray, X_test: Any, y_test: AnyArray | None, weight: Any
 ) -> dict[str, Scores | None]:
-    model = pipeline.steps[-1][1]
+    model = ask(pipeline).model
     found: dict[str, Scores | None] = {"out_of_fold": scores_out_of_fold(model, y_train)}
     found |= {"test": None, "baseline": None}
     if y_test is not None and len(y_test):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-MINUS = "\N{MINUS SIGN}"
-MISSING = "–"
+from kpp._numbers import MINUS, MISSING, not_finite
 
 
 def short(value: float, digits: int = 4) -> str:
@@ -30,13 +29,10 @@ def number(value: Any, digits: int = 3) -> str:
     >>> number(1234567.8), number(0.012345), number(-2.5), number(None), number(3.0)
     ('1,234,568', '0.0123', '−2.5', '–', '3')
     """
-    if value is None:
-        return MISSING
-    value = float(value)
-    if math.isnan(value):
-        return MISSING
-    if math.isinf(value):
-        return "∞" if value > 0 else f"{MINUS}∞"
+    value = None if value is None else float(value)
+    special = not_finite(value)
+    if special is not None:
+        return special
     size = abs(value)
     if size == 0:
         return "0"

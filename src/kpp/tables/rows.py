@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kpp.models.pipelines import split_pipeline
+from kpp.models.asking import ask
+from kpp.models.linear import KPPLinearModel
+from kpp.scores import RoutedRows
 from kpp.tables.columns import columns_of, prepare, take_id, text_columns
 from kpp.tables.errors import listed
 from kpp.tables.listener import Listener
@@ -29,10 +31,10 @@ class Rows:
 
     Attributes
     ----------
-    inner : KPPRegressor or KPPClassifier
-        The model behind the preparation.
+    question : Question
+        The model, and its preparation.
     raw, prepared : data frames
-        Rows as they are in the file, and as the inner model takes them.
+        Rows as they are in the file, and as the model behind the preparation takes them.
     ids : pandas.Series
         Names of the rows, or their numbers.
     """
@@ -47,7 +49,7 @@ class Rows:
         fitted_to: str | None = None,
     ) -> None:
         self.name = table.name
-        self.preparation, self.inner = split_pipeline(model)
+        self.question = ask(model)
         with listener.working(f"reading {table.name}"):
             frame = table.read(text_columns(model))
         self.ids = take_id(frame, id_column, table.name)
@@ -65,3 +67,12 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.raw)
+
+    @property
+    def model(self) -> KPPLinearModel:
+        """The model behind the preparation."""
+        return self.question.model
+
+    def at(self, which: slice = slice(None)) -> RoutedRows:
+        """All rows or some of them, routed: for every question about them."""
+        return self.model.at(self.prepared.iloc[which])

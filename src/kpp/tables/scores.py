@@ -10,6 +10,8 @@ from sklearn.base import is_classifier
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.diagnostics import classification_metrics, regression_metrics
+from kpp.models.asking import ask
+from kpp.models.linear import KPPLinearModel
 
 WORDS = {
     "rmse": "root mean squared error",
@@ -42,14 +44,14 @@ class Scores:
         return {"n_rows": self.n_rows} | self.figures
 
 
-def scores_of_model(model: Any, X: Any, y: AnyArray, weight: Any = None) -> Scores:
+def scores_of_model(model: KPPLinearModel, X: Any, y: AnyArray, weight: Any = None) -> Scores:
     """Score a fitted model on prepared rows."""
     if is_classifier(model):
         return _of_probabilities(model.predict_proba(X), _codes(model, y), weight)
     return _of_numbers(model.predict(X), y, weight)
 
 
-def scores_out_of_fold(model: Any, y: AnyArray) -> Scores | None:
+def scores_out_of_fold(model: KPPLinearModel, y: AnyArray) -> Scores | None:
     """Score the out-of-fold predictions of a fit; None where alpha was given."""
     if model.oof_prediction_ is None:
         return None
@@ -59,7 +61,9 @@ def scores_out_of_fold(model: Any, y: AnyArray) -> Scores | None:
     return _of_numbers(model.oof_prediction_, own, model.sample_weight_)
 
 
-def baseline_scores(model: Any, y_train: AnyArray, y: AnyArray, weight: Any = None) -> Scores:
+def baseline_scores(
+    model: KPPLinearModel, y_train: AnyArray, y: AnyArray, weight: Any = None
+) -> Scores:
     """Score a constant: the mean of the rows of the linear layer, or the shares of classes."""
     own, own_weight = y_train[model.fit_rows_], model.sample_weight_
     if is_classifier(model):
@@ -69,8 +73,8 @@ def baseline_scores(model: Any, y_train: AnyArray, y: AnyArray, weight: Any = No
     return _of_numbers(np.full(len(y), np.average(own, weights=own_weight)), y, weight)
 
 
-def _codes(model: Any, y: AnyArray) -> AnyArray:
-    return np.searchsorted(model.classes_, y)
+def _codes(model: KPPLinearModel, y: AnyArray) -> AnyArray:
+    return ask(model).encode(y, len(y))
 
 
 def _of_numbers(prediction: FloatArray, y: AnyArray, weight: FloatArray | None) -> Scores:

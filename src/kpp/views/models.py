@@ -34,7 +34,7 @@ def embedding(model: KPPEmbedding) -> str:
     return card("The fit", facts(figures | forest_figures(model)))
 
 
-def forest_figures(model: Any) -> dict[str, Any]:
+def forest_figures(model: KPPLinearModel | KPPEmbedding) -> dict[str, Any]:
     """Trees and nodes, all and by block."""
     blocks = [(name, block.forest) for name, block in forest_blocks(model.map_)]
     figures: dict[str, Any] = {
@@ -46,15 +46,15 @@ def forest_figures(model: Any) -> dict[str, Any]:
     return figures
 
 
-def linear_figures(model: Any) -> dict[str, Any]:
+def linear_figures(model: KPPLinearModel) -> dict[str, Any]:
     """Regime, rows, penalty and score of a linear model."""
     task = (
         f"classification, {len(model.classes_)} classes" if is_classifier(model) else "regression"
     )
     rows = f"{len(model.fit_rows_):,} in the linear layer"
-    if regime_of(model).splits_rows:
+    if regime_of(model).splits_rows and model.partition_rows_ is not None:
         rows += f", {len(model.partition_rows_):,} others for the trees"
-    figures = {"task": task, "regime": model.regime_, "rows": rows}
+    figures: dict[str, Any] = {"task": task, "regime": model.regime_, "rows": rows}
     figures |= {"columns": model.n_features_in_, "alpha": model.alpha_}
     name, score = out_of_fold_score(model)
     if score is not None:
@@ -62,7 +62,7 @@ def linear_figures(model: Any) -> dict[str, Any]:
     return figures | {"norm of w": float(np.linalg.norm(model.node_coef_))}
 
 
-def out_of_fold_score(model: Any) -> tuple[str, float | None]:
+def out_of_fold_score(model: KPPLinearModel) -> tuple[str, float | None]:
     """Name and value of the score that alpha was chosen by; None for an alpha that was given."""
     if model.cv_scores_ is None:
         return "", None
@@ -73,7 +73,7 @@ def out_of_fold_score(model: Any) -> tuple[str, float | None]:
     return f"out-of-fold {model.scoring if isinstance(model.scoring, str) else 'score'}", best
 
 
-def _notes(model: Any) -> list[str]:
+def _notes(model: KPPLinearModel) -> list[str]:
     notes = [note(regime_of(model).on_bounds)]
     if model.cv_scores_ is None:
         notes.append(note("alpha was given: there are no out-of-fold predictions."))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kpp._shown import picture
-from kpp.scores import AdditiveForest
+from kpp.scores import AdditiveForest, RoutedRows
 from kpp.views.html import card, facts, note
 
 
@@ -22,4 +22,16 @@ def additive_forest(collapsed: AdditiveForest) -> str:
             }
         ),
         note("The model's own scores, read at the leaves: .scores(X), .to_sklearn()."),
+    )
+
+
+@picture.register
+def routed_rows(rows: RoutedRows) -> str:
+    """How many rows, columns and trees."""
+    n_rows, n_columns = rows.shape
+    n_trees = sum(len(leaf_ids) for leaf_ids in rows.leaf_ids)
+    return card(
+        "RoutedRows",
+        facts({"rows": n_rows, "columns": n_columns, "trees": n_trees}),
+        note("Checked and routed: taken wherever the model takes X."),
     )

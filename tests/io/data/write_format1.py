@@ -95,6 +95,15 @@ def main(folder):
     X[3, 0] = np.nan
     classifier = KPPClassifier(boosted, alpha=0.05).fit(X, y)
     write(classifier, X[:8], folder, "format1_classifier")
+    # Two models whose linear layers format 1 does not hold.
+    X = rng.normal(size=(24, 2))
+    y = X[:, 0] + rng.normal(size=24)
+    options = {"cv": 3, "alphas": [0.1, 1.0], "random_state": 0}
+    averaged = KPPRegressor(trees, regime="cross-fit", **options).fit(X, y)
+    write(averaged, X[:8], folder, "format1_cross_fit")
+    save(averaged.collapse(), folder / "format1_collapsed.kpp")
+    centred = KPPRegressor(trees, regime="honest", center="partition", **options).fit(X, y)
+    write(centred, X[:8], folder, "format1_centred")
 
 
 if __name__ == "__main__":

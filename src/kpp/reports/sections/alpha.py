@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
 
@@ -37,16 +38,15 @@ def make(subject: Subject) -> dict[str, Any]:
     # Grids are finite: the chosen alpha is the one on the grid that is nearest to it.
     chosen = int(np.argmin(np.abs(np.log(alphas) - np.log(model.alpha_))))
     on_edge = len(alphas) > 1 and chosen in (0, len(alphas) - 1)
-    way = model.alpha_selection if model.regime_ == "shared" else "frozen"
-    text = WAYS[way]
-    if model.regime_ == "cross-fit":
+    regime, text = regime_of(model), WAYS[model.alpha_selection_]
+    if regime.averages_folds:
         text = "Every fold was predicted by trees and coefficients that have not seen it."
-    elif way == "frozen" and model.regime_ == "shared":
-        text += " These trees have seen all labels, so the scores flatter small alphas."
-    elif model.regime_ == "fixed":
+    elif regime.takes_grown_forest:
         text += " The caller says that these trees have not seen the labels of the fit."
-    elif way == "frozen":
+    elif not regime.grows_on_fit_rows:
         text += " These trees have not seen the labels of the fit."
+    elif model.alpha_selection_ == "frozen":
+        text += " These trees have seen all labels, so the scores flatter small alphas."
     return {
         "alpha": model.alpha_,
         "metric": metric,

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from kpp._checks import RefusedError
 from kpp.bounds import Bound, risk_bounds
-from kpp.bounds.results import Assumption
-from kpp.models.pipelines import has_learned
 from kpp.reports.subject import Subject
 from kpp.tables.numbers import number
 
 MOST_ROWS = 20_000
-PREPARED = Assumption(
-    "columns prepared without these rows",
-    False,
-    "the preparation was fitted on the rows that the bound is of",
-)
 
 
 def make(subject: Subject) -> dict[str, Any]:
     """Compute the bounds on the test rows and, where they were given, on the rows of the fit."""
-    model = subject.model
     samples, notes = [], []
     index = subject.draw(MOST_ROWS)
     attempts = [("test", subject.rows(index), subject.y[index])]
     if subject.training is not None:
-        attempts.append(("fit", subject.training.X, subject.training.y))
+        attempts.append(("fit", subject.training.rows, subject.training.y))
     else:
         notes.append(
             "Bounds on the rows of the fit need these rows: in Python train=(X, y), what was given "
@@ -40,14 +31,13 @@ def make(subject: Subject) -> dict[str, Any]:
             "A guarantee for a squared error needs limits of the target that were known before "
             "any data: give y_range=(low, high) to the report, or --y-range LOW HIGH to kpp report."
         )
-    for sample, X, y in attempts:
+    for sample, rows, y in attempts:
         try:
-            found = risk_bounds(model, X, y, sample=sample, y_range=subject.y_range)
+            found = risk_bounds(subject.question, rows, y, sample=sample, y_range=subject.y_range)
         except RefusedError as error:
             notes.append(f"No bounds on the {sample} rows: {error}")
             continue
-        learned = sample == "fit" and has_learned(subject.preparation)
-        samples.append(_sample(sample, [_after(PREPARED, b) if learned else b for b in found]))
+        samples.append(_sample(sample, list(found)))
         notes.extend(note for note in found.notes if "give y_range" not in note)
     return {
         "samples": samples,
@@ -55,10 +45,6 @@ def make(subject: Subject) -> dict[str, Any]:
         "weighted": subject.is_weighted,
         "unseen": subject.unseen,
     }
-
-
-def _after(condition: Assumption, bound: Bound) -> Bound:
-    return replace(bound, assumptions=(*bound.assumptions, condition))
 
 
 def _sample(sample: str, report: list[Bound]) -> dict[str, Any]:

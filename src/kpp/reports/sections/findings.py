@@ -13,9 +13,9 @@ MOST_ROWS = 1000
 def make(subject: Subject) -> dict[str, Any]:
     """Run the diagnostics and the audit on the test rows."""
     index = subject.draw(MOST_ROWS)
-    X, y = subject.rows(index), subject.y[index]
-    diagnostics = diagnose(subject.model, X, y).to_dict()
-    audited = audit(subject.model, X, y, random_state=subject.random_state)
+    rows, y = subject.rows(index), subject.y[index]
+    diagnostics = diagnose(subject.model, rows, y).to_dict()
+    audited = audit(subject.model, rows, y, random_state=subject.random_state)
     return {
         "n_rows": len(index),
         "findings": diagnostics["findings"],

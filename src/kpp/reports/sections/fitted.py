@@ -4,63 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from kpp.geometry import named_blocks
+from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
 from kpp.tables.numbers import count, figure, number, percent, span
-
-# For each regime: the paper's name, who saw what, what may be claimed, what may not.
-REGIMES = {
-    "shared": (
-        "PB-04",
-        "The trees were grown on the same labels as the linear layer.",
-        "Scores on test rows that the fit has not used are honest. Attributions and certificates "
-        "are exact statements about this fitted model.",
-        "Bounds computed on the training rows are diagnostics, not guarantees: the representation "
-        "has seen their labels.",
-    ),
-    "honest": (
-        "PB-02",
-        "The trees were grown on one part of the training rows, the linear layer was fitted on "
-        "the other.",
-        "Given the trees, the rows of the linear layer are a fresh sample: bounds computed on them "
-        "can be guarantees, under the conditions that each bound lists.",
-        "Rows that grew the trees do not count for the guarantee, and rows that are not "
-        "independent draws of one distribution break it.",
-    ),
-    "cross-fit": (
-        "PB-03",
-        "For every fold, the trees were grown without it and without the fold that its linear "
-        "layer was fitted on; the model is the average over the folds.",
-        "Every fold's linear layer was fitted on rows that its trees had not seen: bounds can be "
-        "guarantees fold by fold.",
-        "The bounds of the folds share one probability of failing, and carry over to the average "
-        "only for convex losses.",
-    ),
-    "fixed": (
-        "PB-01",
-        "The forest was given. The caller says that it was fitted on other data.",
-        "If that is so, all rows of the fit are fresh for the representation, and bounds on them "
-        "can be guarantees.",
-        "The library cannot check what the forest has seen. If it saw these labels, nothing here "
-        "is guaranteed.",
-    ),
-}
 
 
 def make(subject: Subject) -> dict[str, Any]:
     """Describe the model and its regime in sentences, with the key figures."""
     model = subject.model
-    blocks = [block for _, block in named_blocks(model.map_)]
-    n_trees = sum(block.forest.n_trees for block in blocks)
-    n_nodes = sum(block.forest.n_nodes for block in blocks)
-    code, saw, may, may_not = REGIMES[model.regime_]
+    regime = regime_of(model)
+    forests = [block.forest for block in model.additive_.blocks]
+    n_trees = sum(forest.n_trees for forest in forests)
+    n_nodes = sum(forest.n_nodes for forest in forests)
     kind = "classifier" if subject.is_classifier else "regressor"
     layer = "logistic regression" if subject.is_classifier else "ridge regression"
     n_fit = len(model.fit_rows_)
     paths = f"the paths of {count(n_trees, 'tree')} ({count(n_nodes, 'node')})"
-    if model.regime_ == "cross-fit":
-        sizes = [len(rows) for rows, _ in model.folds_]
+    if regime.averages_folds:
+        sizes = [len(rows) for rows, _ in model.folds_ or ()]
         made = (
             f"A {kind}: the average of {len(sizes)} predictors, one for each fold. Each is a "
             f"{layer} on the paths of its own part of {count(n_trees, 'tree')} "
@@ -90,15 +52,15 @@ def make(subject: Subject) -> dict[str, Any]:
         sentences.append(f"It tells {len(subject.class_names)} classes apart: {names}{more}.")
     return {
         "kind": kind,
-        "regime": model.regime_,
-        "regime_code": code,
+        "regime": regime.name,
+        "regime_code": regime.number,
         "sentences": sentences,
         "target": subject.target_name,
         "source": subject.source,
         "unseen": subject.unseen,
-        "saw": saw,
-        "may_claim": may,
-        "may_not_claim": may_not,
+        "saw": regime.saw,
+        "may_claim": regime.may_claim,
+        "may_not_claim": regime.may_not_claim,
         "n_trees": n_trees,
         "n_nodes": n_nodes,
         "n_fit_rows": n_fit,

@@ -23,7 +23,7 @@ def make(subject: Subject) -> dict[str, Any]:
     index = subject.draw(MOST_POINTS)
     if len(index) < N_COMPONENTS + 1:
         raise RefusedError(f"Two components need at least 3 rows; there are {len(index)}.")
-    places, shares = components(subject.model.map_.on(subject.rows(index)))
+    places, shares = components(subject.rows(index).map)
     found: dict[str, Any] = {
         "n_rows": len(index),
         "rows": index,

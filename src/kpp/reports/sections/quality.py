@@ -38,7 +38,7 @@ def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray
     """Out-of-fold prediction, target and weight; and what to say about them."""
     model = subject.model
     prediction = model.oof_prediction_
-    if prediction is None:
+    if prediction is None or model.cv_scores_ is None:
         return None, (
             "There are no out-of-fold predictions: alpha was given, so no folds were needed. "
             'With alpha="auto" they come with the fit.'
@@ -56,7 +56,7 @@ def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray
             "targets, which the other out-of-fold figures need: in Python train=(X, y) gives them "
             "to the report; kpp report has them where it fits the model itself."
         )
-    target = subject.encode(subject.training.y)[model.fit_rows_]
+    target = subject.training.target[model.fit_rows_]
     weight = model.sample_weight_
     weight = np.ones(len(target)) if weight is None else np.asarray(weight)
     return (np.asarray(prediction), target, weight), out_of_fold_note(model)

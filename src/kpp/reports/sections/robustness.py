@@ -17,9 +17,9 @@ N_POINTS = 81
 def make(subject: Subject) -> dict[str, Any]:
     """Both curves at common radii."""
     index = subject.draw(MOST_ROWS)
-    X, y = subject.rows(index), subject.y[index]
-    leafwise = robustness_curve(subject.model, X, y, method="leafwise")
-    paper = robustness_curve(subject.model, X, y, method="lipschitz")
+    rows, y = subject.rows(index), subject.y[index]
+    leafwise = robustness_curve(subject.model, rows, y, method="leafwise")
+    paper = robustness_curve(subject.model, rows, y, method="lipschitz")
     radii = np.linspace(0.0, _end(leafwise), N_POINTS)
     accuracy = leafwise.metric == "accuracy"
 

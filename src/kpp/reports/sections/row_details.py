@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from kpp._checks import RefusedError
-from kpp._rows import take_rows
 from kpp._typing import AnyArray, OffsetArray
 from kpp.certificates import certify_raw
 from kpp.explanations import explain_rules, explain_training_rows
@@ -114,11 +113,11 @@ def rules(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, An
 def raw(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]]:
     """Certified radii in standard deviations of the columns; the first rows with a search."""
     epsilon = subject.tolerance
-    X = subject.rows(index)
+    rows = subject.rows(index)
     searched = min(SEARCHED_ROWS, len(index))
-    quick = certify_raw(subject.model, X, scale="std", epsilon=epsilon, effort=0)
+    quick = certify_raw(subject.model, rows, scale="std", epsilon=epsilon, effort=0)
     radius, upper = quick.radius.copy(), quick.upper_radius.copy()
-    first = take_rows(X, np.arange(searched))
+    first = rows.take(slice(searched))
     slow = certify_raw(
         subject.model, first, scale="std", epsilon=epsilon, effort=EFFORT, progress=tell
     )
@@ -139,7 +138,7 @@ def raw(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]
 def neighbours(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]]:
     """The nearest rows of the fit and the nearest other test rows, in the path metric."""
     model = subject.model
-    here = model.map_.on(subject.rows(index))
+    here = subject.rows(index).map
     random = np.random.default_rng(subject.random_state)
     fit = np.arange(len(model.fit_rows_))
     if len(fit) > MOST_OTHERS:
@@ -147,10 +146,11 @@ def neighbours(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[st
     test = subject.draw(MOST_OTHERS)
     to_fit = here.distances(model.map_.rows(fit))
     tell(1, 2)
-    to_test = here.distances(model.map_.on(subject.rows(test)))
+    to_test = here.distances(subject.rows(test).map)
     tell(2, 2)
-    targets = None if subject.training is None else _shown_targets(subject, subject.training.y)
-    own = _shown_targets(subject, subject.y)
+    targets = None if subject.training is None else _shown_targets(subject, subject.training.target)
+    own = _shown_targets(subject, subject.target)
+    predicted = _shown_targets(subject, subject.prediction)
     found = []
     for place, i in enumerate(index.tolist()):
         near_fit = _nearest(to_fit[place])
@@ -175,7 +175,7 @@ def neighbours(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[st
                         "label": subject.row_label(int(test[j])),
                         "distance": float(to_test[place, j]),
                         "actual": own(int(test[j])),
-                        "predicted": _shown_prediction(subject, int(test[j])),
+                        "predicted": predicted(int(test[j])),
                     }
                     for j in near_test.tolist()
                 ],
@@ -190,22 +190,15 @@ def _nearest(distance: AnyArray) -> OffsetArray:
     return np.argsort(distance, kind="stable")[:MOST_NEIGHBOURS]
 
 
-def _shown_targets(subject: Subject, y: AnyArray) -> Callable[[int], str]:
-    codes = subject.encode(y)
+def _shown_targets(subject: Subject, target: AnyArray) -> Callable[[int], str]:
     if subject.is_classifier:
-        return lambda i: subject.class_names[int(codes[i])]
-    return lambda i: ", ".join(number(v, 4) for v in codes[i])
-
-
-def _shown_prediction(subject: Subject, i: int) -> str:
-    if subject.is_classifier:
-        return subject.class_names[int(subject.prediction[i])]
-    return ", ".join(number(v, 4) for v in subject.prediction[i])
+        return lambda i: subject.class_names[int(target[i])]
+    return lambda i: ", ".join(number(v, 4) for v in target[i])
 
 
 def carriers(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]]:
     """The training rows whose residuals add most to the (first) output of each row."""
-    targets = None if subject.training is None else _shown_targets(subject, subject.training.y)
+    targets = None if subject.training is None else _shown_targets(subject, subject.training.target)
     found = []
     for place, i in enumerate(index.tolist()):
         k = _outputs(subject, i)[0]
