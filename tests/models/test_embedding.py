@@ -381,8 +381,8 @@ def test_a_failed_fit_leaves_the_old_one(iris):
         (np.arange(20.0).reshape(10, 2), np.full(10, np.nan), None),
         (np.empty((0, 2)), np.empty(0), None),
         (np.full((10, 2), np.inf), np.arange(10), None),
-        ([["a", "b"]] * 10, np.arange(10), None),
-        (np.zeros((4, 2)), np.array([["a", "b"]] * 4), None),
+        ([["a", "b"]] * 10, np.arange(10), "takes numbers only"),
+        (np.zeros((4, 2)), np.array([["a", "b"]] * 4), "one column"),
     ],
 )
 def test_bad_input(X, y, message):
