@@ -104,8 +104,8 @@ def class_assumptions(sample: Sample, predictor: LinearPredictor) -> tuple[Assum
     sup_norm = predictor.map.sup_norm()
     norm = Assumption("norm bound", True, f"|Phi| is at most {sup_norm:.4g} for every input")
     return (
-        representation_assumption(sample.model, sample.kind, sample.seen),
-        rows_assumption(sample.model, sample.kind),
+        representation_assumption(sample),
+        rows_assumption(sample),
         radius,
         intercept,
         norm,

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._checks import check_choice, check_sample_weight
-from kpp._fingerprints import Prints, row_fingerprints
+from kpp._fingerprints import Prints, row_fingerprints, with_twin
 from kpp._progress import Progress
 from kpp._rows import column_spread, columns_with_missing
 from kpp._shown import ShowsItsFit
@@ -324,6 +324,17 @@ class KPPLinearModel(ShowsItsFit, ABC):
         """
         check_is_fitted(self, "map_")
         return self.additive_.in_one_forest(getattr(self, "feature_names_in_", None))
+
+    @property
+    def duplicate_rows_(self) -> int | None:
+        """Rows of the fit, or of the fit fold, that equal another row given to fit.
+
+        In every column. None for a model of an older file, which does not know its rows.
+        """
+        check_is_fitted(self, "map_")
+        if self.row_fingerprints_ is None:
+            return None
+        return int(with_twin(self.row_fingerprints_)[self.fit_rows_].sum())
 
     @property
     def feature_importances_(self) -> FloatArray:

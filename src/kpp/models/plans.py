@@ -144,6 +144,8 @@ class Splitter:
         with warnings.catch_warnings():
             # A rare class may be absent from a fold; that is provided for.
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+            # What it divides is said below.
+            warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
             splits = list(splitter.split(data.X, data.labels, groups))
         tested = np.concatenate([test for _, test in splits])
         if not np.array_equal(np.sort(tested), np.arange(len(data))):

@@ -122,6 +122,8 @@ class FitRecord:
             "sample_weight": is_weighted,
             "class_weight": by_class is not None and not isinstance(by_class, str),
         }
+        of_classes = "given" if given["class_weight"] else "balanced"
+        of_classes = "none" if by_class is None else of_classes
         n_groups, largest, divided = None, 1, 0
         if data is not None and data.groups is not None:
             codes = group_codes(data.groups)
@@ -134,7 +136,7 @@ class FitRecord:
             folds=folds,
             alpha_selection=estimator.alpha_selection_,
             alphas_given=estimator.alphas is not None,
-            class_weight="none" if by_class is None else "given" if given["class_weight"] else "balanced",
+            class_weight=of_classes,
             caller_weights=tuple(name for name, is_given in given.items() if is_given),
             n_groups=n_groups,
             largest_group=largest,

@@ -86,9 +86,7 @@ class Regime(ABC):
         """How alpha is chosen: "given", or one of the ways; only shared forests have several."""
         return "frozen" if self.chooses_alpha else "given"
 
-    def rows(
-        self, n_rows: int, groups: AnyArray | None = None
-    ) -> tuple[AnyArray | None, AnyArray]:
+    def rows(self, n_rows: int, groups: AnyArray | None = None) -> tuple[AnyArray | None, AnyArray]:
         """Partition rows, for the forest, and fit rows, for the linear layer."""
         return np.arange(n_rows), np.arange(n_rows)
 
