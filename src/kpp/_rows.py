@@ -16,7 +16,7 @@ def take_rows(X: Any, rows: AnyArray) -> Any:
 
 def column_spread(X: Any) -> FloatArray:
     """Standard deviation of each column over its finite values; 0 where it holds no numbers."""
-    columns = _columns(X)
+    columns = columns_of(X)
     spread = np.zeros(len(columns))
     for j, column in enumerate(columns):
         values = np.asarray(column)
@@ -29,10 +29,11 @@ def column_spread(X: Any) -> FloatArray:
 
 def columns_with_missing(X: Any) -> BoolArray:
     """Which columns have a missing value in some row."""
-    return np.array([_any_missing(column) for column in _columns(X)], dtype=bool)
+    return np.array([_any_missing(column) for column in columns_of(X)], dtype=bool)
 
 
-def _columns(X: Any) -> Any:
+def columns_of(X: Any) -> Any:
+    """The columns of an array, a pandas or a polars data frame, in order."""
     return [X[name] for name in X.columns] if hasattr(X, "columns") else np.asarray(X).T
 
 

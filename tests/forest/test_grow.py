@@ -1,5 +1,7 @@
 """The forests that can be asked for by name."""
 
+from dataclasses import replace
+
 import pytest
 from sklearn.ensemble import (
     BaggingRegressor,
@@ -51,7 +53,7 @@ def test_feature_names_are_added_where_the_source_has_none():
     assert forest.feature_names == ("a", "b")
 
 
-AVERAGING = Traits(splits_into_groups=True)
+AVERAGING = Traits(splits_into_groups=True, independent_trees=True)
 KNOWN_TRAITS = [
     ("extra-trees", AVERAGING),
     ("random-forest", AVERAGING),
@@ -60,8 +62,8 @@ KNOWN_TRAITS = [
     (BaggingRegressor(), AVERAGING),
     (HistGradientBoostingRegressor(), Traits("sum", takes_frames=True, one_target=True)),
     (GradientBoostingClassifier(), Traits("sum", one_target=True)),
-    (IsolationForest(), Traits(supervised=False, splits_into_groups=True)),
-    (RandomTreesEmbedding(), Traits(supervised=False, splits_into_groups=True)),
+    (IsolationForest(), replace(AVERAGING, supervised=False)),
+    (RandomTreesEmbedding(), replace(AVERAGING, supervised=False)),
     (ExtraTreeRegressor(), Traits()),
     # What nobody knows is refused later, where its trees are read.
     ("no such forest", Traits()),
@@ -86,7 +88,7 @@ def test_a_subclass_has_the_traits_of_its_family():
 
 def test_traits_of_a_forest_are_its_own():
     X, y = [[0.0], [1.0], [2.0], [3.0]], [0.0, 1.0, 2.0, 3.0]
-    assert traits_of(grow_forest(RandomForestRegressor(2), X, y)) == Traits()
+    assert traits_of(grow_forest(RandomForestRegressor(2), X, y)) == Traits(independent_trees=True)
     assert not traits_of(grow_forest(RandomTreesEmbedding(2), X)).supervised
     frame = pytest.importorskip("pandas").DataFrame({"a": ["u", "v"] * 10}, dtype="category")
     boosted = HistGradientBoostingRegressor(max_iter=2, categorical_features="from_dtype")

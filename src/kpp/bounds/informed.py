@@ -117,6 +117,7 @@ def make_frame(sample: Sample, y_range: Range | None) -> Frame:
     frame : Frame
     """
     model, n_classes = sample.model, sample.n_classes
+    fit_intercept = model.fit_record_.fit_intercept
     # No partition fold is at hand, and the labels of these rows must not set the scales.
     if sample.question.regime.takes_grown_forest:
         size, middle = 1.0, 0.0
@@ -129,10 +130,10 @@ def make_frame(sample: Sample, y_range: Range | None) -> Frame:
     is_fitted = center is not None and bool(center.node_coef.any())
     if center is None:
         n_scores, m = sample.question.node_coef.shape
-        b0 = _best_constant(y_own, n_classes) if model.fit_intercept else np.zeros(n_scores)
+        b0 = _best_constant(y_own, n_classes) if fit_intercept else np.zeros(n_scores)
         center = Center(np.zeros((n_scores, m)), b0)
     # Without an intercept a shift of the features would not stay in the class.
-    shift = own.mean_row() if model.fit_intercept else np.zeros(own.shape[1])
+    shift = own.mean_row() if fit_intercept else np.zeros(own.shape[1])
     spread = float(np.sqrt(own.centered(shift).row_norms(squared=True).mean()))
     size, limits = 1.0, NO_LIMITS
     if n_classes == 0:
@@ -147,12 +148,10 @@ def make_frame(sample: Sample, y_range: Range | None) -> Frame:
         sup_norm=model.map_.sup_norm(shift),
         # As large as a typical row, so that a unit of intercept costs like a unit of score
         # elsewhere.
-        kappa=(spread or 1.0) if model.fit_intercept else 0.0,
+        kappa=(spread or 1.0) if fit_intercept else 0.0,
         limits=limits,
         limits_known=y_range is not None,
-        grid=Grid.scaled(
-            size, spread, intercept=model.fit_intercept, sharp=is_fitted or n_classes == 0
-        ),
+        grid=Grid.scaled(size, spread, intercept=fit_intercept, sharp=is_fitted or n_classes == 0),
     )
 
 
@@ -174,7 +173,7 @@ def _frame_of_forest(
     sample: Sample, predictor: LinearPredictor, size: float, middle: float, limits: Range
 ) -> Frame:
     """Centre 0, and the scale of the features from the trees alone."""
-    intercept, embedding = sample.model.fit_intercept, predictor.map
+    intercept, embedding = sample.model.fit_record_.fit_intercept, predictor.map
     shift = _grown_shift(embedding) if intercept else None
     shift = np.zeros(embedding.shape[1]) if shift is None else shift
     sup_norm = embedding.sup_norm(shift)
@@ -270,23 +269,34 @@ def informed_parts(predictor: LinearPredictor, frame: Frame, delta: float) -> di
     }
 
 
-def clipped_risk(predictor: LinearPredictor, limits: Range) -> float:
-    """Share of errors, a tie counted as one; or squared loss of target and prediction, clipped."""
+def clipped_losses(predictor: LinearPredictor, limits: Range) -> FloatArray:
+    """Errors, a tie counted as one; or squared losses of target and prediction, clipped."""
     if predictor.n_classes:
-        return float((class_margins(predictor.scores, predictor.target) <= 0).any(axis=1).mean())
+        errors = (class_margins(predictor.scores, predictor.target) <= 0).any(axis=1)
+        return errors.astype(np.float64)
     g = np.clip(predictor.scores[:, 0], *limits)
-    return float(np.square(np.clip(predictor.target, *limits) - g).mean())
+    return np.square(np.clip(predictor.target, *limits) - g)
+
+
+def clipped_risk(predictor: LinearPredictor, limits: Range) -> float:
+    """Mean of `clipped_losses`."""
+    return float(clipped_losses(predictor, limits).mean())
+
+
+def loss_scale(predictor: LinearPredictor, limits: Range) -> float | None:
+    """Largest of the clipped losses; None where there are no limits."""
+    if predictor.n_classes:
+        return 1.0
+    if not np.isfinite(limits).all() or limits[0] == limits[1]:
+        return None
+    return (limits[1] - limits[0]) ** 2
 
 
 def held_out_parts(predictor: LinearPredictor, limits: Range, delta: float) -> Parts | None:
     """The plain bound of a predictor that was fixed before the sample."""
-    scale = 1.0
-    if predictor.n_classes == 0:
-        if not np.isfinite(limits).all() or limits[0] == limits[1]:
-            return None
-        # The kl bound is of losses in [0, 1]: divided by the largest squared error, and multiplied
-        # again.
-        scale = (limits[1] - limits[0]) ** 2
+    scale = loss_scale(predictor, limits)
+    if scale is None:
+        return None
     risk = clipped_risk(predictor, limits)
     bound = float(held_out_kl(min(risk / scale, 1.0), predictor.n_rows, delta)) * scale
     return Parts(risk, 0.0, bound - risk, {})
@@ -299,6 +309,7 @@ def informed_bounds(
     *,
     delta: float = 0.05,
     y_range: tuple[float, float] | None = None,
+    independent_duplicates: bool = False,
 ) -> list[Bound]:
     r"""Bounds over a ball around a centre that the partition fold has fixed.
 
@@ -318,6 +329,8 @@ def informed_bounds(
     y_range : tuple of float, optional
         L and U with :math:`L \le Y \le U`, known beforehand; regression only. By default the range
         of the partition fold, and then the bounds speak of Y clipped to it.
+    independent_duplicates : bool
+        As in `risk_bounds`.
 
     Returns
     -------
@@ -351,7 +364,8 @@ def informed_bounds(
             f"regime={question.regime.name!r} has used all of them. Fit with regime='honest' and "
             "center='partition'."
         )
-    return informed_on(sample_of(question, X, y, "fit"), delta, limits)
+    sample = sample_of(question, X, y, "fit", independent_duplicates=independent_duplicates)
+    return informed_on(sample, delta, limits)
 
 
 def informed_on(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
@@ -425,8 +439,8 @@ def _average(name: str, bounds: list[Bound], delta: float, *, convex: bool) -> B
 def informed_assumptions(sample: Sample, frame: Frame, y: AnyArray) -> tuple[Assumption, ...]:
     """What the informed bounds rest on; y are the targets of all rows of the call."""
     found = [
-        representation_assumption(sample.model, "fit"),
-        rows_assumption(sample.model, "fit"),
+        representation_assumption(sample),
+        rows_assumption(sample),
         Assumption(
             "centre and grid fixed beforehand",
             True,

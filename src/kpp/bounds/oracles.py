@@ -11,14 +11,14 @@ from kpp._checks import check_choice, check_sample_weight
 from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray, IntArray
-from kpp.bounds.samples import SAMPLES, sample_of
+from kpp.bounds.assumptions import is_honest
+from kpp.bounds.samples import SAMPLES, Sample, sample_of
 from kpp.forest.arrays import Forest
 from kpp.forest.route import route
 from kpp.forest.statistics import NodeStatistics, node_statistics
 from kpp.geometry import forest_blocks
-from kpp.models.asking import Question, ask
+from kpp.models.asking import ask
 from kpp.models.data import check_target
-from kpp.scores import RoutedRows
 
 KINDS = ("variance", "entropy")
 
@@ -70,7 +70,8 @@ class PartitionOracles(Shown):
     regime : str
         Regime of the model; "none" for a bare forest.
     is_honest : bool or None
-        Whether the trees have not seen these labels; None where only the caller knows.
+        Whether the trees know nothing of these labels; None where only the caller knows. False
+        wherever `risk_bounds` says that trees and rows are not independent.
     """
 
     kind: str
@@ -119,7 +120,13 @@ class PartitionOracles(Shown):
 
 
 def partition_oracles(
-    model: Any, X: Any, y: Any, *, sample_weight: Any = None, sample: str = "test"
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    sample_weight: Any = None,
+    sample: str = "test",
+    independent_duplicates: bool = False,
 ) -> PartitionOracles:
     r"""Split the variance, or entropy, of y over the leaves and splits of every tree.
 
@@ -143,6 +150,8 @@ def partition_oracles(
         Which rows these are: "test", other rows; "train", all that were given to fit; "fit", the
         rows of the linear layer among these. A cross-fit model is then taken fold by fold, the
         trees of each fold at the rows that its linear layer was fitted on.
+    independent_duplicates : bool
+        As in `risk_bounds`: whether rows that are equal in every column are independent draws.
 
     Returns
     -------
@@ -182,35 +191,24 @@ def partition_oracles(
         raise TypeError(f"{error} Or give a kpp Forest.") from error
     if sample == "test":
         rows = question.rows(X, least=0)
-        index = np.arange(len(rows))
+        data = Sample(
+            question, sample, rows, np.asarray(y), np.arange(len(rows)), independent_duplicates
+        )
     else:
-        data = sample_of(question, X, y, sample)
-        rows, index, y = data.all_rows, data.index, check_target(y, len(data.all_rows))
-    return oracles_at(question, rows, y, index, sample, sample_weight)
+        data = sample_of(question, X, y, sample, independent_duplicates=independent_duplicates)
+        y = check_target(y, len(data.all_rows))
+    return oracles_at(data, y, sample_weight)
 
 
-def oracles_at(
-    question: Question,
-    rows: RoutedRows,
-    y: Any,
-    index: AnyArray,
-    sample: str,
-    sample_weight: Any = None,
-) -> PartitionOracles:
-    """Return the oracles of a model at some rows of a call, which are those of a sample.
+def oracles_at(data: Sample, y: Any, sample_weight: Any = None) -> PartitionOracles:
+    """Return the oracles of a model at the rows of a sample.
 
     Parameters
     ----------
-    question : Question
-        The model.
-    rows : RoutedRows of length n_all_rows
-        All rows of a call.
+    data : Sample
+        The rows, routed.
     y : array-like of shape (n_all_rows,)
-        Labels or numbers.
-    index : int array
-        Which rows belong to the sample.
-    sample : {"fit", "train", "test"}
-        What these are.
+        Labels or numbers of all rows of the call.
     sample_weight : array-like of shape (n_all_rows,), optional
         Weights.
 
@@ -218,9 +216,9 @@ def oracles_at(
     -------
     oracles : PartitionOracles
     """
-    regime, model = question.regime, question.model
-    parts = [([block.forest for block in question.additive.blocks], index)]
-    if regime.averages_folds and sample == "fit":
+    question, model, rows = data.question, data.model, data.all_rows
+    parts = [([block.forest for block in question.additive.blocks], data.index)]
+    if data.by_folds:
         parts = [
             ([block.forest for _, block in forest_blocks(fit.map)], fit.rows) for fit in model.fits_
         ]
@@ -228,11 +226,6 @@ def oracles_at(
     for forests, own in parts:
         at = rows if len(own) == len(rows) else rows.take(own)
         groups.append(([(forest, at.leaf_ids_of(forest)) for forest in forests], own))
-    is_honest = regime.independence[0]
-    if sample == "test":
-        is_honest = None
-    elif sample == "train" and is_honest:
-        is_honest = False
     oracles = _oracles(
         groups,
         len(rows),
@@ -241,7 +234,7 @@ def oracles_at(
         is_classification=question.is_classifier,
         n_jobs=model.n_jobs,
     )
-    return replace(oracles, regime=regime.name, is_honest=is_honest)
+    return replace(oracles, regime=question.regime.name, is_honest=is_honest(data))
 
 
 def _oracles(

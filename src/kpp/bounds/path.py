@@ -163,6 +163,7 @@ def bound_path(
     y_test: Any = None,
     delta: float = 0.05,
     y_range: tuple[float, float] | None = None,
+    independent_duplicates: bool = False,
 ) -> BoundPath:
     r"""Follow one informed bound over alphas, from the fit towards the centre.
 
@@ -187,6 +188,8 @@ def bound_path(
     delta : float
         Probability with which the bound may fail, for all alphas together.
     y_range : tuple of float, optional
+        As in `risk_bounds`.
+    independent_duplicates : bool
         As in `risk_bounds`.
 
     Returns
@@ -219,7 +222,7 @@ def bound_path(
             f"bound_path needs regime='honest' or 'fixed'; got {regime.name!r}. Cross-fit models "
             "are bounded fold by fold, by risk_bounds."
         )
-    sample = sample_of(question, X, y, "fit")
+    sample = sample_of(question, X, y, "fit", independent_duplicates=independent_duplicates)
     n_classes = sample.n_classes
     frame = make_frame(sample, limits)
     if n_classes == 0 and not np.isfinite(frame.limits).all():
@@ -284,9 +287,9 @@ def _refit(sample: Sample, frame: Frame, alphas: FloatArray) -> list[LinearPredi
     model, center = sample.model, frame.center_at(sample.predictor)
     embedding, y, offset = center.map, center.target, center.scores
     options: dict[str, Any] = {
-        "fit_intercept": model.fit_intercept,
+        "fit_intercept": model.fit_record_.fit_intercept,
         "tol": 1e-6,
-        "max_iter": model.max_iter,
+        "max_iter": model.fit_record_.max_iter,
     }
     finite = alphas[np.isfinite(alphas)]
     solved: Solutions

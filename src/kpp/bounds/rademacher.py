@@ -109,8 +109,8 @@ def class_assumptions(
     sup_norm = predictor.map.sup_norm()
     norm = Assumption("norm bound", True, f"|Phi| is at most {sup_norm:.4g} for every input")
     return (
-        representation_assumption(sample.model, sample.kind, sample.seen),
-        rows_assumption(sample.model, sample.kind),
+        representation_assumption(sample),
+        rows_assumption(sample),
         radius,
         intercept,
         norm,

@@ -12,6 +12,7 @@ from kpp.bounds.assumptions import (
     representation_assumption,
     rows_assumption,
 )
+from kpp.bounds.grouped import group_bounds
 from kpp.bounds.informed import NO_LIMITS, held_out_parts, informed_on, trivial_level
 from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.rademacher import trace_bounds
@@ -28,6 +29,8 @@ def risk_bounds(
     delta: float = 0.05,
     sample: str = "fit",
     y_range: tuple[float, float] | None = None,
+    groups: Any = None,
+    independent_duplicates: bool = False,
 ) -> BoundReport:
     r"""Bound the risk of a fitted model, and say which of the bounds are guarantees.
 
@@ -54,6 +57,13 @@ def risk_bounds(
         L and U with :math:`L \le Y \le U`, known beforehand; regression only. Without it M and
         the limits are plugged in, and no bound of a regression is a guarantee; nor is one where
         a target of the call lies outside.
+    groups : array-like of shape (n_rows,), optional
+        Which rows of X belong together. Bounds that count rows are then no guarantees where a
+        group has several; a held-out bound that counts groups is added.
+    independent_duplicates : bool
+        Whether rows that are equal in every column are independent draws that happen to agree,
+        as in a table of few whole numbers. Otherwise they are taken for copies, and void what
+        rests on independent rows.
 
     Returns
     -------
@@ -83,13 +93,18 @@ def risk_bounds(
     question = ask_one_target(model)
     check_delta(delta)
     limits = check_range(question, y_range)
-    data = sample_of(question, X, y, sample)
+    data = sample_of(
+        question, X, y, sample, groups=groups, independent_duplicates=independent_duplicates
+    )
     is_regression = data.n_classes == 0
     if data.by_folds:
         found = _by_folds(data, delta, limits)
     else:
         found = _of_the_paper(data, data.predictor, delta, limits)
     notes = []
+    fresh = sample == "test" or (sample == "fit" and not question.regime.grows_on_fit_rows)
+    if data.groups is not None and fresh and not data.by_folds:
+        found += group_bounds(data, delta, limits)
     if sample == "test":
         found += _held_out(data, delta, limits)
         if is_regression and limits is None:
@@ -142,8 +157,8 @@ def _held_out(sample: Sample, delta: float, y_range: Range | None) -> list[Bound
             None if seen is None else False,
             seen or "the caller says that fit has not used these rows",
         ),
-        rows_assumption(sample.model, "test"),
-        representation_assumption(sample.model, "test", seen),
+        rows_assumption(sample),
+        representation_assumption(sample),
     ]
     if n := predictor.n_classes:
         quantity = "0/1 error"

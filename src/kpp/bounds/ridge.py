@@ -213,7 +213,7 @@ def bias_variance(
             "In the honest regime the smoother belongs to the fit fold: use sample='fit'."
         )
     weight = fitted_model.sample_weight_
-    smoother = _Smoother(data.rows.map, alpha, fitted_model.fit_intercept, weight)
+    smoother = _Smoother(data.rows.map, alpha, fitted_model.fit_record_.fit_intercept, weight)
     traces = smoother.traces()
     trace, square = traces[0].value, traces[1].value
     fitted = data.rows.scores[:, 0]
@@ -235,7 +235,7 @@ def bias_variance(
         signal_is_estimated=signal is None,
         regime=question.regime.name,
         assumptions=(
-            representation_assumption(fitted_model, "fit"),
+            representation_assumption(data),
             _alpha_assumption(fitted_model),
             Assumption("noise of equal variance", None, "given the rows and the map"),
             *preparation_assumptions(data),
@@ -247,7 +247,7 @@ def bias_variance(
 
 def _alpha_assumption(model: KPPLinearModel) -> Assumption:
     name = "alpha fixed beforehand"
-    if isinstance(model.alpha, str):
+    if model.fit_record_.alpha_selection != "given":
         return Assumption(
             name, False, "alpha='auto' was chosen by the labels of the fit; give it as a number"
         )

@@ -8,14 +8,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import bdtrc, softmax
+from scipy.special import bdtrc, betaincinv, softmax
+from scipy.stats import binom
 
 from kpp._checks import RefusedError, check_choice
+from kpp._fingerprints import Prints, among, row_fingerprints, with_twin
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.predictors import LinearPredictor, with_both_scores
 from kpp.geometry import leaf_ids_of
 from kpp.models.asking import Question, ask
-from kpp.models.data import check_target
+from kpp.models.data import check_groups, check_target, group_codes
 from kpp.models.fits import LinearFit
 from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import prepared, split_pipeline
@@ -50,6 +52,10 @@ class Sample:
         Their target: class numbers, or numbers.
     index : int array of shape (n_rows,)
         Which of them belong to the sample.
+    independent_duplicates : bool
+        Whether the caller says that equal rows are independent draws.
+    groups : array of shape (n_all_rows,), optional
+        Numbers of the groups of all rows, where the caller gave them.
     """
 
     question: Question
@@ -57,6 +63,8 @@ class Sample:
     all_rows: RoutedRows
     all_target: AnyArray
     index: AnyArray
+    independent_duplicates: bool = False
+    groups: AnyArray | None = None
 
     @property
     def model(self) -> KPPLinearModel:
@@ -89,7 +97,22 @@ class Sample:
     @cached_property
     def seen(self) -> str | None:
         """Why rows that are called unseen look like those of the fit; None where they do not."""
-        return seen_rows(self.question, self.rows) if self.kind == "test" else None
+        if self.kind != "test":
+            return None
+        declared = self.independent_duplicates
+        return seen_rows(self.question, self.rows, independent_duplicates=declared)
+
+    @cached_property
+    def n_twins(self) -> int:
+        """Rows of the sample that equal another row of the call, in every column."""
+        known = self.model.row_fingerprints_ if self.kind != "test" else None
+        prints = row_fingerprints(self.all_rows.X) if known is None else known
+        return int(with_twin(prints)[self.index].sum())
+
+    @property
+    def largest_group(self) -> int:
+        """Rows of the largest group of the sample; 1 where the caller gave no groups."""
+        return 1 if self.groups is None else int(np.bincount(self.groups[self.index]).max())
 
     @cached_property
     def predictor(self) -> LinearPredictor:
@@ -190,7 +213,16 @@ def encode_target(question: Question, y: Any, n_rows: int) -> AnyArray:
     return np.searchsorted(classes, y)
 
 
-def sample_of(question: Question, X: Any, y: Any, kind: str, *, has_target: bool = True) -> Sample:
+def sample_of(
+    question: Question,
+    X: Any,
+    y: Any,
+    kind: str,
+    *,
+    has_target: bool = True,
+    independent_duplicates: bool = False,
+    groups: Any = None,
+) -> Sample:
     """Check and route the rows of a call, and find those of the sample among them.
 
     Parameters
@@ -205,6 +237,10 @@ def sample_of(question: Question, X: Any, y: Any, kind: str, *, has_target: bool
         What they are.
     has_target : bool
         Without a target y is anything of the right length, and is not compared with the fit.
+    independent_duplicates : bool
+        Whether the caller says that equal rows are independent draws.
+    groups : array-like of shape (n_rows,), optional
+        Groups of the rows of X.
 
     Returns
     -------
@@ -228,8 +264,11 @@ def sample_of(question: Question, X: Any, y: Any, kind: str, *, has_target: bool
     target = encode_target(question, y, len(rows))
     if len(rows) == 0:
         raise ValueError("X has no rows: a bound needs a sample.")
+    groups = check_groups(groups, len(rows))
+    codes = None if groups is None else group_codes(groups)
+    said = (bool(independent_duplicates), codes)
     if kind == "test":
-        return Sample(question, kind, rows, target, np.arange(len(rows)))
+        return Sample(question, kind, rows, target, np.arange(len(rows)), *said)
     n_train = n_training_rows(model)
     if len(rows) != n_train:
         raise RefusedError(
@@ -243,9 +282,8 @@ def sample_of(question: Question, X: Any, y: Any, kind: str, *, has_target: bool
         )
     if has_target:
         check_same_target(question, target, kind)
-    return Sample(
-        question, kind, rows, target, model.fit_rows_ if kind == "fit" else np.arange(n_train)
-    )
+    index = model.fit_rows_ if kind == "fit" else np.arange(n_train)
+    return Sample(question, kind, rows, target, index, *said)
 
 
 def n_training_rows(model: KPPLinearModel) -> int:
@@ -271,15 +309,15 @@ def check_same_target(question: Question, target: AnyArray, kind: str = "fit") -
     kind : str
         What an error calls the rows.
     """
-    model = question.model
-    if model.n_iter_ >= model.max_iter:
+    model, record = question.model, question.model.fit_record_
+    if model.n_iter_ >= record.max_iter:
         return
     weight = np.zeros(n_training_rows(model))
     weight[model.fit_rows_] = 1.0 if model.sample_weight_ is None else model.sample_weight_
     gap_of = _logistic_gap if question.is_classifier else _ridge_gap
     for fit in model.fits_:
         gap, allowed = gap_of(fit, target[fit.rows], weight[fit.rows])
-        if gap > 10 * float(model.tol) + 1e-7 + allowed:
+        if gap > 10 * record.tol + 1e-7 + allowed:
             raise RefusedError(
                 f"sample={kind!r} takes the X and y that were given to fit, and this y is "
                 f"another: the fitted coefficients do not solve its problem (they miss by "
@@ -315,8 +353,13 @@ def _logistic_gap(fit: LinearFit, codes: AnyArray, s: FloatArray) -> tuple[float
     return gap, 10 * EPS * float(np.abs(fit.dual).sum(axis=1) @ norms) * float(norms.max())
 
 
-def seen_rows(question: Question, rows: RoutedRows) -> str | None:
+def seen_rows(
+    question: Question, rows: RoutedRows, *, independent_duplicates: bool = False
+) -> str | None:
     """Say why rows that are called unseen look like those of the fit; None where they do not.
+
+    They are compared with the fingerprints of all rows that were given to fit; then by their
+    leaves, which also knows rows that were changed a little, and models of older files.
 
     Parameters
     ----------
@@ -324,12 +367,29 @@ def seen_rows(question: Question, rows: RoutedRows) -> str | None:
         The model.
     rows : RoutedRows
         Rows that the caller says fit has not used.
+    independent_duplicates : bool
+        Whether rows that equal one of the fit are independent draws, unless they are more than
+        the rows of the fit among each other let expect.
 
     Returns
     -------
     why : str or None
     """
     model = question.model
+    if model.row_fingerprints_ is not None and len(rows):
+        same = int(among(rows.X, model.row_fingerprints_).sum())
+        is_chance = same <= _most_by_chance(model.row_fingerprints_, len(rows))
+        if same and not (independent_duplicates and is_chance):
+            advice = (
+                "rows of the fit are among them"
+                if independent_duplicates or not is_chance
+                else "few, and by chance if the values are coarse: then say "
+                "independent_duplicates=True, otherwise leave them out"
+            )
+            return (
+                f"{same / len(rows):.0%} of these rows ({same} of {len(rows)}) equal, in every "
+                f"column, one that was given to fit: {advice}"
+            )
     own, found = leaf_ids_of(model.map_), rows.all_leaf_ids
     keys = [column.tobytes() for column in np.ascontiguousarray(own.T)]
     counts = Counter(keys)
@@ -357,3 +417,15 @@ def seen_rows(question: Question, rows: RoutedRows) -> str | None:
                 "among them"
             )
     return None
+
+
+def _most_by_chance(known: Prints, n_rows: int) -> float:
+    """How many of independent rows equal one of the fit, at most.
+
+    An independent row equals one of the fit about as often as a row of the fit equals another:
+    given all of them, each is as likely to be the new one.
+    """
+    n_twins = int(with_twin(known).sum())
+    # Upper limit of a binomial share, and then of the count.
+    most = 1.0 if n_twins >= len(known) else betaincinv(n_twins + 1, len(known) - n_twins, 1 - 1e-4)
+    return float(binom.ppf(1 - 1e-4, n_rows, most))

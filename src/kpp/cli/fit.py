@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kpp.bounds.assumptions import rows_assumption
+from kpp.bounds.assumptions import fit_rows_assumption
 from kpp.cli.console import Terminal
 from kpp.cli.files import save_model
 from kpp.models.asking import ask
@@ -148,7 +148,7 @@ def bounds_claim(pipeline: Any) -> str:
             "Bounds on the training rows are diagnostics here, not guarantees: those need "
             f"--regime honest{needs_limits}."
         )
-    if rows_assumption(question.model, "fit").holds is False:
+    if fit_rows_assumption(question.model).holds is False:
         return (
             "Bounds on the training rows are diagnostics here, not guarantees: the folds were made "
             "by class, so that their rows are not independent draws. Use --regime honest, or in "

@@ -13,7 +13,7 @@ from kpp._shown import Shown
 from kpp._typing import FloatArray
 from kpp.bounds.oracles import PartitionOracles, oracles_at
 from kpp.bounds.predictors import logistic_losses
-from kpp.bounds.samples import Sample, ask_one_target, sample_of
+from kpp.bounds.samples import Sample, ask_one_target, sample_of, seen_rows
 from kpp.bounds.spectrum import Spectrum
 from kpp.diagnostics.findings import Finding, find
 from kpp.diagnostics.metrics import N_BINS, predictive_metrics
@@ -180,9 +180,9 @@ def diagnose(
     # Each fold of a cross-fit model finds its own rows among all.
     parts = data.parts
     spectra = spectra_of(parts)
-    stable = stability(parts)
+    stable = stability(parts, question.model.fit_record_.independent_trees)
     delta_k = stable[0].value if stable else np.nan
-    oracles = oracles_at(question, data.all_rows, labels, data.index, sample)
+    oracles = oracles_at(data, labels)
     margin_figures: list[Observable] = []
     margin: FloatArray = np.empty(0)
     if question.is_classifier:
@@ -216,9 +216,11 @@ def _further_figures(sample: Sample, metrics: dict[str, float]) -> dict[str, flo
     model = sample.model
     alphas = np.asarray(model.alphas_)
     on_edge = len(alphas) > 1 and model.alpha_ in (alphas.min(), alphas.max())
-    depends = sample.question.regime.grows_on_fit_rows and (
-        sample.kind != "test" or sample.seen is not None
+    # A few equal rows by chance are no finding.
+    seen = sample.kind == "test" and seen_rows(
+        sample.question, sample.rows, independent_duplicates=True
     )
+    depends = sample.question.regime.grows_on_fit_rows and (sample.kind != "test" or bool(seen))
     found = {"alpha_on_edge": float(on_edge), "label_dependent": float(depends)}
     if sample.n_classes:
         n_rows = len(sample.rows)

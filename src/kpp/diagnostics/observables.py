@@ -98,8 +98,14 @@ def conditioning(alpha: float, spectra: list[Spectrum], delta_k: float) -> list[
     return found
 
 
-def stability(parts: list[LinearPredictor]) -> list[Observable]:
-    """Half-forest discrepancy, alone and relative to the size of the Gram."""
+def stability(
+    parts: list[LinearPredictor], independent_trees: tuple[bool, ...]
+) -> list[Observable]:
+    """Half-forest discrepancy, alone and relative to the size of the Gram.
+
+    The entrywise bound only where every forest has trees that are independent given the rows
+    that they were grown on: not for boosted trees, nor for a forest of unknown making.
+    """
     absolute, relative, n_trees, n_rows = [], [], [], 0
     for part in parts:
         for _, block in forest_blocks(part.map):
@@ -113,17 +119,21 @@ def stability(parts: list[LinearPredictor]) -> list[Observable]:
             n_rows = block.shape[0]
     if not absolute:
         return []
-    return [
+    found = [
         _observable("half_forest_discrepancy", "stability", "Delta_K", absolute),
         _observable("relative_discrepancy", "stability", "Delta_K / |G_K|", relative),
-        Observable(
-            "entrywise_concentration",
-            "stability",
-            "eps_K",
-            entrywise_concentration(min(n_trees), n_rows),
-            method="Hoeffding, delta = 0.05, trees independent given the data",
-        ),
     ]
+    if all(independent_trees):
+        found.append(
+            Observable(
+                "entrywise_concentration",
+                "stability",
+                "eps_K",
+                entrywise_concentration(min(n_trees), n_rows),
+                method="Hoeffding, delta = 0.05, trees independent given the data",
+            )
+        )
+    return found
 
 
 def partition(oracles: PartitionOracles) -> list[Observable]:

@@ -157,7 +157,8 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
     embedding = fit.map
     residuals = target - (embedding.matmat(fit.node_coef.T) + fit.intercept)
     _check_fit(fit, embedding, residuals, target, weight)
-    kept = _one_minus_leverage(embedding, fit.alpha, weight, question.model.fit_intercept)
+    intercept = question.model.fit_record_.fit_intercept
+    kept = _one_minus_leverage(embedding, fit.alpha, weight, intercept)
     loo = residuals / kept[:, None]
     single = np.ndim(question.model.node_coef_) == 1
     return LeaveOneOut(

@@ -116,6 +116,8 @@ def traits_of(spec: Any) -> Traits:
             combines="mean" if spec.bare is None else spec.bare.combines,
             supervised=spec.statistics is not None or spec.bare is not None,
             takes_frames=bool(spec.categories),
+            # Of trees that were built by hand nobody knows.
+            independent_trees=spec.bare is not None and spec.bare.combines == "mean",
         )
     if isinstance(spec, FrozenEstimator):
         return traits_of(spec.estimator)

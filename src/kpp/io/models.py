@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from kpp.io.fits import (
     rebuilt_fits,
 )
 from kpp.io.forests import MOST_COLUMNS
+from kpp.io.records import RECORD, decode_fingerprints, decode_record
 from kpp.io.schema import Field, FieldTable, required
 from kpp.io.values import Fields, Kind
 from kpp.io.writer import Writer
@@ -50,6 +52,8 @@ LINEAR: FieldTable = {
     "fold_fits": Field(since=2, default=None, inside=FITS),
     "center": Field(since=2, default=None, inside=CENTER),
     "alpha_selection_": Field(since=2, default=None),
+    "fit_record": Field(since=2, default=None, inside=RECORD),
+    "row_fingerprints_": Field(since=2, default=None),
 }
 EMBEDDING: FieldTable = {**SHARED, **required("task_")}
 # Parameters that there were once, and the only value that they could have.
@@ -60,7 +64,7 @@ LINEAR_ATTRIBUTES = {
     *("dual_coef_", "classes_", "alpha_", "alphas_", "cv_scores_", "n_iter_"),
     *("oof_prediction_", "folds_", "regime_", "partition_rows_", "fit_rows_", "sample_weight_"),
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
-    *("alpha_selection_", OUTPUT),
+    *("alpha_selection_", "fit_record_", "row_fingerprints_", OUTPUT),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -169,7 +173,7 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     kept = (
         *("dual_coef_", "classes_", "alpha_", "alphas_", "cv_scores_", "oof_prediction_"),
         *("regime_", "n_iter_", "sample_weight_", "feature_spread_", "missing_columns_"),
-        "alpha_selection_",
+        *("alpha_selection_", "row_fingerprints_"),
     )
     folds = None
     if model.folds_ is not None:
@@ -183,6 +187,7 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
         "fits": fits,
         "fold_fits": None if fold_fits is None else fits_fields(fold_fits, model, where),
         "center": center_fields(model, where),
+        "fit_record": asdict(model.fit_record_),
     }
     return fields | {
         **{name: writer.value(value, f"{where}.{name}") for name, value in layers.items()},
@@ -237,6 +242,11 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     _selection(model, fields, oof_shape)
     model.n_iter_ = whole(fields["n_iter_"], "n_iter_", 1, 2**62)
     _layers(model, fields)
+    model.fit_record_ = decode_record(fields["fit_record"], model)
+    n_given = n_rows
+    if REGIMES[model.regime_].splits_rows:
+        n_given += len(model.partition_rows_)
+    model.row_fingerprints_ = decode_fingerprints(fields["row_fingerprints_"], n_given)
     return model
 
 

@@ -28,7 +28,7 @@ class FitData:
     weight : array of shape (n_rows,)
         Weights, those of the classes included.
     groups : array of shape (n_rows,), optional
-        Groups, for a splitter that keeps them whole.
+        Groups of rows that belong together, and stay so in splits and folds.
     is_weighted : bool
         Whether some weight differs from 1. Forests are told of weights only then: not all of
         them take any.
@@ -105,6 +105,36 @@ def _check_numbers(estimator: Any, X: Any) -> AnyArray:
             f"{error}. This forest takes numbers only: encode such columns, or use "
             "forest='boosted', which takes the categorical columns of a data frame."
         ) from error
+
+
+def check_groups(groups: Any, n_rows: int) -> AnyArray | None:
+    """The groups as an array, one for each row; None where there are none."""
+    if groups is None:
+        return None
+    values = np.asarray(groups)
+    if values.shape != (n_rows,):
+        raise ValueError(
+            f"groups must name the group of each of the {n_rows} rows of X; got shape "
+            f"{values.shape}."
+        )
+    return values
+
+
+def group_codes(groups: AnyArray) -> AnyArray:
+    """Numbers 0, 1, ... for the groups of rows, shape (n_rows,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.models.data import group_codes
+    >>> group_codes(np.array(["b", "a", "b"])).tolist()
+    [1, 0, 1]
+    """
+    try:
+        return np.unique(groups, return_inverse=True)[1].ravel()
+    except TypeError:  # names of several types have no order
+        known: dict[Any, int] = {}
+        return np.array([known.setdefault(name, len(known)) for name in groups.tolist()])
 
 
 def check_target(y: Any, n_rows: int, *, one_column: bool = True) -> AnyArray:

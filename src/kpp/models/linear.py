@@ -10,6 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._checks import check_choice, check_sample_weight
+from kpp._fingerprints import Prints, row_fingerprints, with_twin
 from kpp._progress import Progress
 from kpp._rows import column_spread, columns_with_missing
 from kpp._shown import ShowsItsFit
@@ -17,11 +18,12 @@ from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.grow import traits_of
 from kpp.geometry.composed import BlockMap, forest_blocks
 from kpp.geometry.maps import MapBlock
-from kpp.models.data import FitData, check_new_rows, check_rows
+from kpp.models.data import FitData, check_groups, check_new_rows, check_rows
 from kpp.models.fits import LinearFit
 from kpp.models.fitting import FittedPlan, fit_plan
 from kpp.models.grower import Grower, check_map_parameters, forest_specs, takes_nan
 from kpp.models.plans import Splitter
+from kpp.models.record import FitRecord
 from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES, Regime
 from kpp.models.selection import LayerSettings
 from kpp.models.tasks import Task
@@ -37,6 +39,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
     fits_: list[LinearFit]
     fold_fits_: list[LinearFit] | None
     regime_: str
+    fit_record_: FitRecord
+    row_fingerprints_: Prints | None
 
     def __init__(
         self,
@@ -111,7 +115,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
             Weights of the rows: in the forest, the node weights, the linear layer and the
             scores.
         groups : array-like of shape (n_rows,), optional
-            For a `cv` that splits by groups.
+            Rows that belong together, as visits of one patient. The honest split, the folds of
+            a number `cv` and those of a splitter of groups keep them whole.
 
         Returns
         -------
@@ -135,15 +140,16 @@ class KPPLinearModel(ShowsItsFit, ABC):
         self.feature_spread_ = column_spread(X)
         self.missing_columns_ = columns_with_missing(X)
         task, labels, target = self._read_target(y, len(X))
-        partition, fit = regime.rows(len(X))
-        weight = check_sample_weight(sample_weight, len(X))
-        weight = self._weights(weight, labels, regime, partition)
+        groups = check_groups(groups, len(X))
+        partition, fit = regime.rows(len(X), groups)
+        given_weight = check_sample_weight(sample_weight, len(X))
+        weight = self._weights(given_weight, labels, regime, partition)
         data = FitData(
             X=X,
             labels=labels,
             target=target,
             weight=weight,
-            groups=None if groups is None else np.asarray(groups),
+            groups=groups,
             is_weighted=not bool((weight == 1).all()),
         )
         progress = Progress(self.verbose)
@@ -170,6 +176,14 @@ class KPPLinearModel(ShowsItsFit, ABC):
         self.partition_rows_, self.fit_rows_ = partition, fit
         self.folds_ = folds or None
         self.sample_weight_ = data.weight[fit] if data.is_weighted else None
+        self.row_fingerprints_ = row_fingerprints(X)
+        self.fit_record_ = FitRecord.of(
+            self,
+            folds=regime.splitter.kind(is_grouped=groups is not None) if folds else "none",
+            data=data,
+            test_rows=[test for _, test in folds],
+            is_weighted=not bool((given_weight == 1).all()),
+        )
         self._keep(fit_plan(plan, data, settings), task)
         return self
 
@@ -310,6 +324,17 @@ class KPPLinearModel(ShowsItsFit, ABC):
         """
         check_is_fitted(self, "map_")
         return self.additive_.in_one_forest(getattr(self, "feature_names_in_", None))
+
+    @property
+    def duplicate_rows_(self) -> int | None:
+        """Rows of the fit, or of the fit fold, that equal another row given to fit.
+
+        In every column. None for a model of an older file, which does not know its rows.
+        """
+        check_is_fitted(self, "map_")
+        if self.row_fingerprints_ is None:
+            return None
+        return int(with_twin(self.row_fingerprints_)[self.fit_rows_].sum())
 
     @property
     def feature_importances_(self) -> FloatArray:

@@ -7,13 +7,32 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    LeaveOneGroupOut,
+    LeaveOneOut,
+    LeavePGroupsOut,
+    RepeatedKFold,
+    ShuffleSplit,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
 from sklearn.utils import check_random_state
 
 from kpp._typing import AnyArray
 from kpp.geometry.maps import MapBlock
-from kpp.models.data import FitData
+from kpp.models.data import FitData, group_codes
 from kpp.models.fits import MapPart
+
+# Splitters that do not look at labels, by the kind of their folds. A class derived from one may.
+KINDS_OF_FOLDS: dict[str, tuple[type, ...]] = {
+    "random": (KFold, RepeatedKFold, ShuffleSplit, LeaveOneOut),
+    "grouped": (GroupKFold, GroupShuffleSplit, LeaveOneGroupOut, LeavePGroupsOut),
+    "stratified": (StratifiedKFold, StratifiedGroupKFold),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +130,8 @@ class Splitter:
     random_state : int, RandomState or None
         Seed of the folds of a number.
     is_stratified : bool
-        Whether a number means folds with the same shares of the classes.
+        Whether a number means folds with the same shares of the classes; with groups it means
+        folds of whole groups.
     """
 
     cv: Any
@@ -120,11 +140,13 @@ class Splitter:
 
     def split(self, data: FitData) -> list[tuple[AnyArray, AnyArray]]:
         """Train and test rows of every fold; every row is in one test fold."""
-        splitter = self._splitter(data.labels)
+        splitter, groups = self._splitter(data)
         with warnings.catch_warnings():
             # A rare class may be absent from a fold; that is provided for.
             warnings.filterwarnings("ignore", "The least populated class", UserWarning)
-            splits = list(splitter.split(data.X, data.labels, data.groups))
+            # What it divides is said below.
+            warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+            splits = list(splitter.split(data.X, data.labels, groups))
         # Out-of-fold scores need one prediction for every row, by a fit that has not seen it.
         tested = np.concatenate([test for _, test in splits])
         if not np.array_equal(np.sort(tested), np.arange(len(data))):
@@ -136,19 +158,62 @@ class Splitter:
                 "All sample weight lies in one fold, and nothing is left to fit on when it is held "
                 "out: give alpha as a number, or a positive weight to rows of other folds."
             )
+        if data.groups is not None:
+            _warn_of_divided(data.groups, [test for _, test in splits], self.cv)
         return splits
 
-    def _splitter(self, labels: AnyArray) -> Any:
+    def kind(self, *, is_grouped: bool) -> str:
+        """How rows, with or without groups, come into folds, as `FitRecord` names it."""
+        if isinstance(self.cv, int | np.integer):
+            if is_grouped:
+                return "grouped"
+            return "stratified" if self.is_stratified else "random"
+        kinds = KINDS_OF_FOLDS.items()
+        return next((kind for kind, known in kinds if type(self.cv) in known), "given")
+
+    def _splitter(self, data: FitData) -> tuple[Any, AnyArray | None]:
+        labels = data.labels
         if not isinstance(self.cv, int | np.integer):
-            return check_cv(self.cv, labels, classifier=self.is_stratified)
+            return check_cv(self.cv, labels, classifier=self.is_stratified), data.groups
         if self.cv < 2:
             raise ValueError(f"cv must be at least 2 folds, or a splitter; got {self.cv}.")
         random = check_random_state(self.random_state)
         n_rows = len(labels)
         if n_rows < 2:
             raise ValueError(f"alpha='auto' needs at least 2 rows for its folds; got {n_rows}.")
+        if data.groups is not None:
+            groups = group_codes(data.groups)
+            n_groups = int(groups.max()) + 1
+            if n_groups < 2:
+                raise ValueError(
+                    "Folds of whole groups need at least 2 groups, and these rows are of one: give "
+                    "alpha as a number, or more groups."
+                )
+            return GroupKFold(min(self.cv, n_groups), shuffle=True, random_state=random), groups
         # StratifiedKFold refuses more folds than rows of the largest class.
         largest = np.unique(labels, return_counts=True)[1].max() if self.is_stratified else 0
         if largest >= 2:
-            return StratifiedKFold(min(self.cv, largest), shuffle=True, random_state=random)
-        return KFold(min(self.cv, n_rows), shuffle=True, random_state=random)
+            stratified = StratifiedKFold(min(self.cv, largest), shuffle=True, random_state=random)
+            return stratified, None
+        return KFold(min(self.cv, n_rows), shuffle=True, random_state=random), None
+
+
+def divided_groups(codes: AnyArray, sets_of_rows: list[AnyArray]) -> int:
+    """Count the groups with rows in more than one of several disjoint sets of rows."""
+    n_sets = np.zeros(int(codes.max()) + 1, dtype=np.int64)
+    for rows in sets_of_rows:
+        n_sets[np.unique(codes[rows])] += 1
+    return int((n_sets > 1).sum())
+
+
+def _warn_of_divided(groups: AnyArray, tests: list[AnyArray], cv: Any) -> None:
+    codes = group_codes(groups)
+    divided = divided_groups(codes, tests)
+    if divided:
+        warnings.warn(
+            f"cv={cv!r} divides {divided} of {int(codes.max()) + 1} groups between folds: a fold "
+            "is then scored by a fit that has seen rows of its groups. Give cv as a number, or a "
+            "splitter that keeps groups whole, as GroupKFold.",
+            UserWarning,
+            stacklevel=2,
+        )

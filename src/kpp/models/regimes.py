@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from kpp._rows import take_rows
 from kpp._typing import AnyArray
@@ -22,7 +22,7 @@ from kpp.forest.route import route
 from kpp.geometry.composed import BlockMap, named_blocks
 from kpp.geometry.maps import MapBlock
 from kpp.geometry.weights import PathWeights
-from kpp.models.data import FitData
+from kpp.models.data import FitData, group_codes
 from kpp.models.fits import MapPart
 from kpp.models.grower import Grower
 from kpp.models.plans import FitPlan, Fold, Layer, Splitter
@@ -86,7 +86,7 @@ class Regime(ABC):
         """How alpha is chosen: "given", or one of the ways; only shared forests have several."""
         return "frozen" if self.chooses_alpha else "given"
 
-    def rows(self, n_rows: int) -> tuple[AnyArray | None, AnyArray]:
+    def rows(self, n_rows: int, groups: AnyArray | None = None) -> tuple[AnyArray | None, AnyArray]:
         """Partition rows, for the forest, and fit rows, for the linear layer."""
         return np.arange(n_rows), np.arange(n_rows)
 
@@ -233,11 +233,25 @@ class Honest(Regime):
     independence = (True, "the forest was grown on the partition fold (PB-02)")
     splits_rows = True
 
-    def rows(self, n_rows: int) -> tuple[AnyArray, AnyArray]:
-        """Two random parts. Unstratified: given one, the other must be independent draws."""
-        partition, fit = train_test_split(
-            np.arange(n_rows), test_size=self.honest_fraction, random_state=self.random_state
-        )
+    def rows(self, n_rows: int, groups: AnyArray | None = None) -> tuple[AnyArray, AnyArray]:
+        """Two random parts of rows, or of groups.
+
+        Unstratified: given one, the other must be independent draws.
+        """
+        split: dict[str, Any] = {
+            "test_size": self.honest_fraction,
+            "random_state": self.random_state,
+        }
+        if groups is None:
+            partition, fit = train_test_split(np.arange(n_rows), **split)
+            return partition, fit
+        codes = group_codes(groups)
+        if len(codes) and codes.max() == 0:
+            raise ValueError(
+                "regime='honest' keeps groups whole, and all rows are of one group: there is "
+                "nothing left for the linear layer. Leave groups out, or use another regime."
+            )
+        partition, fit = next(GroupShuffleSplit(1, **split).split(codes, groups=codes))
         return partition, fit
 
     def plan(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> FitPlan:
@@ -337,7 +351,7 @@ class Fixed(Regime):
     independence = (None, "the caller says that the forest saw other data (PB-01)")
     takes_grown_forest = True
 
-    def rows(self, n_rows: int) -> tuple[None, AnyArray]:
+    def rows(self, n_rows: int, groups: AnyArray | None = None) -> tuple[None, AnyArray]:
         """No partition rows: the forest was grown elsewhere."""
         return None, np.arange(n_rows)
 

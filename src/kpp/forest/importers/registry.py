@@ -26,6 +26,8 @@ class Traits:
     splits_into_groups : bool
         Whether its trees may be shared out over groups, by ``n_estimators``. A booster keeps
         all its rounds in every group: each of its trees corrects those before it.
+    independent_trees : bool
+        Whether its trees are independent given the rows that they are grown on.
     """
 
     combines: Literal["mean", "sum"] = "mean"
@@ -33,6 +35,7 @@ class Traits:
     takes_frames: bool = False
     one_target: bool = False
     splits_into_groups: bool = False
+    independent_trees: bool = False
 
 
 @dataclass(frozen=True)

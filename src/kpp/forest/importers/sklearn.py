@@ -85,7 +85,7 @@ def read_bagging(model: Any) -> Forest:
     return _assemble(model, model.estimators_, columns=model.estimators_features_, supervised=True)
 
 
-AVERAGES = Traits(splits_into_groups=True)
+AVERAGES = Traits(splits_into_groups=True, independent_trees=True)
 
 IMPORTERS = (
     Importer(

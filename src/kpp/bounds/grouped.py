@@ -1,0 +1,129 @@
+"""Held-out bounds that count groups of rows, not rows."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kpp._fingerprints import row_fingerprints
+from kpp._typing import AnyArray, FloatArray
+from kpp.bounds.assumptions import (
+    Range,
+    preparation_assumptions,
+    range_assumption,
+    representation_assumption,
+)
+from kpp.bounds.informed import NO_LIMITS, clipped_losses, loss_scale, make_frame
+from kpp.bounds.kl import held_out_kl
+from kpp.bounds.predictors import LinearPredictor
+from kpp.bounds.results import Assumption, Bound
+from kpp.bounds.samples import Sample
+
+
+def group_bounds(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
+    r"""Bound the mean loss within a group, for a predictor that was fixed before the sample.
+
+    .. math:: E\Bigl[\frac{1}{|g|} \sum_{i \in g} \ell_i\Bigr] \le \mathrm{kl}^{-1}\Bigl(
+        \frac1G \sum_g \frac{1}{|g|} \sum_{i \in g} \ell_i,\; \frac{\log(1/\delta)}{G}\Bigr)
+
+    The mean loss of a group lies in [0, 1] and is one draw, however its rows depend on each
+    other: n is the number of groups. Groups count alike, so that this is the risk of a row only
+    where all groups are of one size; elsewhere that of a random row of a random group. On test
+    rows the predictor is the model, on the fit fold its centre.
+
+    Parameters
+    ----------
+    sample : Sample
+        With groups, of kind "test" or "fit"; the latter not of an average of folds.
+    delta : float
+        Probability with which the bound may fail.
+    y_range : tuple of float, optional
+        Limits of the target, for regression.
+
+    Returns
+    -------
+    bounds : list of Bound
+        One, or none where there are no limits of the target.
+    """
+    assert sample.groups is not None
+    limits_known = y_range is not None
+    if sample.kind == "test":
+        predictor, name = sample.predictor, "held-out kl by groups"
+        limits = y_range or NO_LIMITS
+    else:
+        frame = make_frame(sample, y_range)
+        predictor = frame.center_at(sample.predictor)
+        name, limits = "held-out kl of the centre by groups", frame.limits
+    scale = loss_scale(predictor, limits)
+    if scale is None:
+        return []
+    codes = np.unique(sample.groups[sample.index], return_inverse=True)[1].ravel()
+    sizes = np.bincount(codes)
+    risk = _mean_of_groups(clipped_losses(predictor, limits), codes)
+    bound = float(held_out_kl(min(risk / scale, 1.0), len(sizes), delta)) * scale
+    assumptions = [_independent_groups(sample), representation_assumption(sample)]
+    if not predictor.n_classes:
+        known = range_assumption(sample.all_target, limits)
+        plugged_in = Assumption("range of Y", False, "taken from the partition fold; give y_range")
+        assumptions.append(known if limits_known else plugged_in)
+    of_loss = "0/1 error" if predictor.n_classes else "squared loss, clipped"
+    return [
+        Bound(
+            name=name,
+            quantity=f"{of_loss}: of a random row of a random group",
+            empirical_risk=risk,
+            complexity=0.0,
+            confidence=bound - risk,
+            trivial_level=_trivial_level(predictor, codes),
+            regime=sample.question.regime.name,
+            sample=sample.kind,
+            n_rows=predictor.n_rows,
+            delta=delta,
+            assumptions=(*assumptions, *preparation_assumptions(sample)),
+            details={
+                "groups": len(sizes),
+                "smallest": int(sizes.min()),
+                "largest": int(sizes.max()),
+            },
+        )
+    ]
+
+
+def _mean_of_groups(values: FloatArray, codes: AnyArray) -> float:
+    return float((np.bincount(codes, values) / np.bincount(codes)).mean())
+
+
+def _trivial_level(predictor: LinearPredictor, codes: AnyArray) -> float:
+    """Loss of the best constant, groups counted alike."""
+    y = predictor.target
+    if predictor.n_classes:
+        shares = [_mean_of_groups(y == k, codes) for k in range(predictor.n_classes)]
+        return 1 - max(shares)
+    return _mean_of_groups(np.square(y - _mean_of_groups(y, codes)), codes)
+
+
+def _independent_groups(sample: Sample) -> Assumption:
+    """Say whether groups may be independent draws: whole on one side, and not copies."""
+    name, groups = "independent groups", sample.groups
+    assert groups is not None
+    inside = np.zeros(len(groups), dtype=bool)
+    inside[sample.index] = True
+    divided = np.intersect1d(groups[inside], groups[~inside])
+    if len(divided):
+        return Assumption(
+            name,
+            False,
+            f"{len(divided)} groups have rows that grew the trees and rows of the sample: give "
+            "groups to fit",
+        )
+    prints = row_fingerprints(sample.all_rows.X)
+    pairs = np.unique(np.column_stack([prints, groups.astype(np.uint64)]), axis=0)
+    copies = len(pairs) - len(np.unique(prints))
+    if copies and not sample.independent_duplicates:
+        return Assumption(
+            name,
+            False,
+            f"{copies} rows equal one of another group in every column; if groups agree by "
+            "chance, say independent_duplicates=True",
+        )
+    others = "" if sample.kind == "fit" else ", and others than those of the fit"
+    return Assumption(name, None, f"groups are taken as independent draws{others}")

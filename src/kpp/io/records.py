@@ -1,0 +1,73 @@
+"""How a model was fitted, and fingerprints of its rows, in a file."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from kpp.io.fields import is_number, require, whole
+from kpp.io.schema import required
+from kpp.models.linear import KPPLinearModel
+from kpp.models.plans import Splitter
+from kpp.models.record import CALLER_WEIGHTS, CLASS_WEIGHTS, FOLDS, FitRecord
+from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES
+
+RECORD = required(*(field.name for field in fields(FitRecord)))
+
+
+def decode_record(stored: Any, model: KPPLinearModel) -> FitRecord:
+    """Put a record together, and compare it with the model; rebuild that of an older file."""
+    if stored is None:
+        return _rebuilt(model)
+    one_of = {
+        "center": ("zero", "partition"),
+        "folds": FOLDS,
+        "alpha_selection": ("given", *ALPHA_SELECTIONS),
+        "class_weight": CLASS_WEIGHTS,
+    }
+    require(stored["regime"] == model.regime_, "the record is of another regime")
+    for name, known in one_of.items():
+        value = stored[name]
+        require(isinstance(value, str) and value in known, f"{name} of the fit must be known")
+    centred = stored["center"] == "zero" or REGIMES[model.regime_].splits_rows
+    require(centred, "this regime has no centre")
+    for name in ("alphas_given", "fit_intercept"):
+        require(isinstance(stored[name], bool), f"{name} of the fit must be true or false")
+    weights, trees = stored["caller_weights"], stored["independent_trees"]
+    named = isinstance(weights, tuple) and all(isinstance(name, str) for name in weights)
+    require(named and set(weights) <= set(CALLER_WEIGHTS), "caller_weights must be known")
+    told = isinstance(trees, tuple) and all(isinstance(value, bool) for value in trees)
+    require(told and trees, "independent_trees must be true or false")
+    n_rows = np.iinfo(np.int32).max
+    n_groups = stored["n_groups"]
+    most = 0 if n_groups is None else whole(n_groups, "n_groups", 1, n_rows)
+    whole(stored["largest_group"], "largest_group", 1, n_rows if most else 1)
+    whole(stored["divided_groups"], "divided_groups", 0, most)
+    require(is_number(stored["tol"]), "tol of the fit must be a number")
+    whole(stored["max_iter"], "max_iter", 0, 2**62)
+    return FitRecord(**stored)
+
+
+def decode_fingerprints(stored: Any, n_rows: int) -> Any:
+    """Return the fingerprints of all rows that were given to fit; None for an older file."""
+    if stored is not None:
+        right = isinstance(stored, np.ndarray) and stored.shape == (n_rows,)
+        require(right and stored.dtype == np.uint64, "one fingerprint for each row of the fit")
+    return stored
+
+
+def _rebuilt(model: KPPLinearModel) -> FitRecord:
+    """What the parameters say, which is all that an older file has."""
+    splitter = Splitter(model.cv, None, is_classifier(model))
+    try:
+        return FitRecord.of(
+            model,
+            folds="none" if model.folds_ is None else splitter.kind(is_grouped=False),
+            is_weighted=model.sample_weight_ is not None,
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        require(False, f"its parameters are not those of a fit: {error}")
+        raise
