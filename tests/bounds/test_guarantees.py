@@ -125,6 +125,26 @@ def test_the_regression_bound_by_groups():
     )
 
 
+def test_the_bound_by_groups_holds_where_that_by_rows_does_not():
+    # All rows of a group share a label that nothing explains: every predictor is wrong on half.
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+    model = KPPClassifier(n_estimators=3, alpha=1e-2, random_state=0).fit(rows, y)
+    groups, failed = np.repeat(np.arange(20), [*range(1, 20), 60]), {}
+    for _ in range(150):
+        fresh = rng.normal(size=(len(groups), 2))
+        label = rng.integers(0, 2, 20)[groups]
+        # The predictor is constant on a group, as it is on rows that hardly differ.
+        fresh = fresh[np.unique(groups, return_index=True)[1]][groups] + 1e-6 * fresh
+        report = risk_bounds(model, fresh, label, sample="test", groups=groups, delta=0.1)
+        for name in ("held-out kl", "held-out kl by groups"):
+            failed[name] = failed.get(name, 0) + (report[name].total < 0.5)
+        assert report["held-out kl by groups"].is_guarantee
+        assert not report["held-out kl"].is_guarantee
+    assert failed["held-out kl by groups"] <= 25  # 15 expected at most; 3 sigma is 11
+    assert failed["held-out kl"] > 40
+
+
 def test_groups_of_one_row_change_nothing_about_independence():
     model = honest().fit(X, Y, groups=np.arange(len(Y)))
     assert risk_bounds(model, X, Y)[CENTRE].is_guarantee

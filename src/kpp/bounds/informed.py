@@ -275,7 +275,8 @@ def clipped_losses(predictor: LinearPredictor, limits: Range) -> FloatArray:
         errors = (class_margins(predictor.scores, predictor.target) <= 0).any(axis=1)
         return errors.astype(np.float64)
     g = np.clip(predictor.scores[:, 0], *limits)
-    return np.square(np.clip(predictor.target, *limits) - g)
+    losses: FloatArray = np.square(np.clip(predictor.target, *limits) - g)
+    return losses
 
 
 def clipped_risk(predictor: LinearPredictor, limits: Range) -> float:

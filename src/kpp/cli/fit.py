@@ -161,6 +161,11 @@ def bounds_claim(pipeline: Any) -> str:
         else "the rows are independent draws and y_range holds limits of the target that were "
         "known before any data"
     )
+    if copies := question.model.duplicate_rows_:
+        condition += (
+            f" ({copies:,} of them equal another in every column: if by chance, say "
+            "independent_duplicates=True)"
+        )
     return (
         f"kpp.risk_bounds on the training rows gives bounds on {whose} that hold with probability "
         f"0.95 over the rows, if {condition}; each lists its conditions."

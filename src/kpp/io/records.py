@@ -32,6 +32,8 @@ def decode_record(stored: Any, model: KPPLinearModel) -> FitRecord:
     for name, known in one_of.items():
         value = stored[name]
         require(isinstance(value, str) and value in known, f"{name} of the fit must be known")
+    selected = stored["alpha_selection"] == model.alpha_selection_
+    require(selected, "alpha_selection of the fit must be the model's")
     centred = stored["center"] == "zero" or REGIMES[model.regime_].splits_rows
     require(centred, "this regime has no centre")
     for name in ("alphas_given", "fit_intercept"):

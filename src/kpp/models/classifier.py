@@ -127,6 +127,12 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         Rows that the forest, and that the linear layer, were fitted on.
     sample_weight_ : array of shape (n_fit_rows,), or None
         Weights of the rows of the linear layer, class weights included; None where all are 1.
+    fit_record_ : FitRecord
+        How it was fitted: regime, kind of folds, groups, weights; ``set_params`` leaves it alone.
+    row_fingerprints_ : uint64 array of shape (n_rows,), or None
+        64 bits for each row given to fit, by which it is known again; None in older files.
+    duplicate_rows_ : int or None
+        Rows of the linear layer that equal, in every column, another row given to fit.
     feature_spread_ : array of shape (n_features,)
         Standard deviation of each column of the training rows; 0 where it holds no numbers.
     missing_columns_ : bool array of shape (n_features,)
