@@ -190,11 +190,10 @@ def _isometry(
 ) -> tuple[AuditCheck | None, str | None]:
     found, reason = [], None
     for block in forests:
-        own = block.normalized("forest")
-        if own.weights.node[own.forest.is_leaf].any():
+        if block.weights.node[block.forest.is_leaf].any():
             reason = "isometry: weights at leaves make it the separation distance of the appendix"
             continue
-        found.append(check_isometry(own, rows, n_pairs=N_PAIRS, random_state=random_state))
+        found.append(check_isometry(block, rows, n_pairs=N_PAIRS, random_state=random_state))
     if not found:
         return None, reason
     check = AuditCheck(

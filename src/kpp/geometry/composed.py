@@ -44,6 +44,8 @@ class BlockMap(MapBlock):
             raise ValueError(f"All blocks must be at the same rows; got {sorted(rows)} rows.")
         super().__init__(rows.pop(), sum(block.shape[1] for _, block in blocks))
         self.blocks = list(blocks)
+        kinds = {block.normalize for _, block in blocks}
+        self.normalize = kinds.pop() if len(kinds) == 1 else "mixed"
         self.offsets = np.cumsum([0, *(block.shape[1] for _, block in blocks)])
 
     def split(self, w: Any) -> list[AnyArray]:
@@ -150,7 +152,7 @@ class CenteredMap(MapBlock):
 
     def __init__(self, block: MapBlock, shift: Any) -> None:
         super().__init__(*block.shape)
-        self.block = block
+        self.block, self.normalize = block, block.normalize
         self.shift = np.array(shift, dtype=np.float64)
         if self.shift.shape != (self.shape[1],):
             raise ValueError(

@@ -6,6 +6,7 @@ from typing import Any
 
 from kpp._shown import picture
 from kpp.certificates import Certificate, CurveBand, RawCertificate, RobustnessCurve
+from kpp.geometry.kernel import METRICS
 from kpp.views.html import card, chart, facts, note, quantiles, table
 
 
@@ -25,7 +26,7 @@ def certificate(result: Certificate) -> str:
             [(name, *quantiles(values).values()) for name, values in names.items()],
         ),
         note(
-            "Every x' nearer than the radius, in the forest's own metric, gets the same "
+            f"Every x' nearer than the radius, in {result.metric}, gets the same "
             "answer. That says nothing of raw values, nor of true labels."
         ),
     )
@@ -76,7 +77,10 @@ def robustness_curve(curve: RobustnessCurve) -> str:
         f"RobustnessCurve, {curve.metric}, {curve.method}",
         facts(figures),
         chart(curve.radii, curve.values, label),
-        note(f"{said} in the forest's own metric, if the true label stays what it is."),
+        note(
+            f"{said} in {METRICS[curve.normalize]}, if the true label stays what it is. That "
+            "says nothing of raw values."
+        ),
     )
 
 
