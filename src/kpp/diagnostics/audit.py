@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kpp._optional import optional
+from kpp._parallel import one_blas_thread
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.samples import ask_one_target
@@ -106,6 +107,7 @@ class Audit(Shown):
         return "\n".join([*lines, *(f"skipped {reason}" for reason in self.skipped)])
 
 
+@one_blas_thread()
 def audit(model: Any, X: Any, y: Any = None, *, random_state: int = 0) -> Audit:
     r"""Check on given rows that the identities of the paper hold for a fitted model.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.geometry.maps import MapBlock, PathMap
 
@@ -150,6 +151,7 @@ class CenteredMap(MapBlock):
         The vector c.
     """
 
+    @one_blas_thread()
     def __init__(self, block: MapBlock, shift: Any) -> None:
         super().__init__(*block.shape)
         self.block, self.normalize = block, block.normalize
@@ -179,6 +181,7 @@ class CenteredMap(MapBlock):
             raise TypeError("Normalise first, then centre: map.normalized(...).centered().")
         return self
 
+    @one_blas_thread()
     def _matvec(self, w: Any) -> FloatArray:
         w = np.ravel(w)
         return self.block.matvec(w) - self.shift @ w
@@ -187,6 +190,7 @@ class CenteredMap(MapBlock):
         r = np.ravel(r)
         return self.block.rmatvec(r) - self.shift * r.sum()
 
+    @one_blas_thread()
     def gram_matvec(self, r: Any, *, at: CenteredMap | None = None) -> FloatArray:
         r"""Multiply the centred Gram by a vector or by columns."""
         r = self.row_columns(r)
