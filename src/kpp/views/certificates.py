@@ -37,6 +37,7 @@ def raw_certificate(result: RawCertificate) -> str:
     """Certified radii and the nearest other answers, in units of the scale."""
     figures: dict[str, Any] = {
         "rows": len(result.radius),
+        "nothing certified": int((~result.certified).sum()),
         "worked on to the end": int(result.finished.sum()),
         "counterexample found": int(result.found.sum()),
         "columns that stay": int((result.scale == 0).sum()),
@@ -52,8 +53,9 @@ def raw_certificate(result: RawCertificate) -> str:
             ],
         ),
         note(
-            "Every x' whose columns all differ by at most radius times scale gets the same "
-            "answer. Columns are those that the model sees. That says nothing of true labels."
+            "Where the radius is above 0, every x' whose columns all differ by at most radius "
+            "times scale gets the same answer; a radius of 0 certifies nothing beyond the row. "
+            "Columns are those that the model sees. That says nothing of true labels."
         ),
     )
 
