@@ -1,23 +1,126 @@
-"""Run independent pieces of compiled work on the caller's number of threads."""
+"""Threads: independent pieces of compiled work on the caller's number; BLAS on one."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
+import scipy.linalg  # noqa: F401  its BLAS is another library than NumPy's, and must be there
 from joblib import effective_n_jobs
+from threadpoolctl import ThreadpoolController
 
 from kpp._typing import FloatArray
 
 # Pools are kept: starting threads costs as much as a product with a small map.
 _pools: dict[int, ThreadPoolExecutor] = {}
 
-# A forked child inherits the pools but not their threads, and would wait for ever.
+
+class _OneThread:
+    """The limit on BLAS: taken by every thread that asks, given back when the last is done.
+
+    In most BLAS libraries the number of threads is the whole process's. Of two threads that fit at
+    a time the first to finish must not lift the limit of the other, nor must the other put back
+    the 1 that it found: what was found first is owed until nobody holds the limit. Where the
+    number is each calling thread's own (OpenMP), each limits itself.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.n_holders = threading.Lock(), 0
+        self.owed: dict[int, int] = {}
+        self.own = threading.local()
+
+    def take(self) -> None:
+        depth = getattr(self.own, "depth", 0)
+        self.own.depth = depth + 1
+        if depth == 0:
+            with self.lock:
+                self.n_holders += 1
+                libraries = _blas().lib_controllers
+                many = {i: lib.num_threads for i, lib in enumerate(libraries)}
+                self.own.found = {i: n for i, n in many.items() if n != 1}
+                _set_threads(dict.fromkeys(self.own.found, 1))
+
+    def give_back(self) -> None:
+        self.own.depth -= 1
+        if self.own.depth == 0:
+            with self.lock:
+                self.n_holders -= 1
+                libraries = _blas().lib_controllers
+                layers = [getattr(lib, "threading_layer", None) for lib in libraries]
+                shared = {i: n for i, n in self.own.found.items() if layers[i] != "openmp"}
+                self.owed |= shared
+                back = {i: n for i, n in self.own.found.items() if i not in shared}
+                _set_threads(back if self.n_holders else back | self.owed)
+                if self.n_holders == 0:
+                    # Someone else's limit may stand in the way: then it is tried again next time.
+                    self.owed = {i: n for i, n in self.owed.items() if libraries[i].num_threads < n}
+
+    def after_fork(self) -> None:
+        """In a child there is only the thread that forked; another may have held the lock."""
+        self.lock = threading.Lock()
+        self.n_holders = int(getattr(self.own, "depth", 0) > 0)
+
+
+def _set_threads(number: dict[int, int]) -> None:
+    """Set the numbers of threads of some libraries, by their places."""
+    for i, n in number.items():
+        _blas().lib_controllers[i].set_num_threads(n)
+    if number:
+        # Newer versions of threadpoolctl let only the thread that set a number set it again, until
+        # it leaves a context: another may be the last to finish.
+        with _blas().limit(limits=None):
+            pass
+
+
+_one_thread = _OneThread()
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of NumPy and SciPy; finding them takes longer than a small product."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run BLAS and LAPACK on one thread within; as a context or as a decorator.
+
+    Sums are cut into as many parts as there are threads, so that the last digits of dot products
+    of long vectors, of matrix products, eigenvalues and solutions depend on their number. Whatever
+    computes such numbers enters here once, not for every product: that takes some ten microseconds,
+    and one where the thread is within already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp._parallel import one_blas_thread
+    >>> @one_blas_thread()
+    ... def squared_norm(x):
+    ...     return float(x @ x)
+    >>> squared_norm(np.ones(4))
+    4.0
+    """
+    _one_thread.take()
+    try:
+        yield
+    finally:
+        _one_thread.give_back()
+
+
+def _after_fork() -> None:
+    # A forked child inherits the pools but not their threads, and would wait for ever.
+    _pools.clear()
+    _one_thread.after_fork()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pools.clear)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def run_blocks(work: Callable[[int], None], n_blocks: int, n_jobs: int | None) -> None:

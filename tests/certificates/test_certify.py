@@ -1,5 +1,6 @@
 """The radii against the theorem: every leaf, every combination, every point."""
 
+import html
 import inspect
 
 import numpy as np
@@ -25,6 +26,7 @@ from kpp.certificates import (
 from kpp.certificates.flips import flips_of
 from kpp.certificates.leafwise import dual_bound, solve
 from kpp.certificates.node_tables import NodeTables
+from kpp.explanations import explain_distance
 
 SEEDS = range(12)
 TASKS = ["binary", "multiclass", "regression", "targets"]
@@ -79,6 +81,49 @@ def test_between_the_paper_and_the_exact_radius(
             assert np.isinf(certificate.radius[i]) == np.isinf(exact)
             ratios.append(certificate.radius[i] / exact if np.isfinite(exact) else 1.0)
     assert np.median(ratios) > 0.3  # and it is worth having
+
+
+@pytest.mark.parametrize("normalize", ["forest", "tree"])
+@pytest.mark.parametrize("task", TASKS)
+def test_radii_are_in_the_metric_that_distances_are_given_in(make_model, task, normalize):
+    """With all defaults: no row inside a radius has another answer, by either distance."""
+    epsilon, n_inside, n_elsewhere = epsilon_of(task), 0, 0
+    other = {"forest": "tree", "tree": "forest"}[normalize]
+    for seed in range(30):
+        model = make_model(seed, task=task, normalize=normalize, n_trees=4)
+        X = random_rows(seed, 40)
+        certificate = certify(model, X, epsilon=epsilon)
+        assert certificate.normalize == normalize
+        answer = np.asarray(model.predict(X)).reshape(len(X), -1)
+        change = np.abs(answer[:, None].astype(float) - answer[None])
+        same = (change < np.atleast_1d(1e-9 if epsilon is None else epsilon)).all(axis=2)
+        inside = path_distance(model, X) < certificate.radius[:, None]
+        assert same[inside].all()
+        assert (lipschitz_bound(model, X) < np.inf).all()
+        n_inside += int(inside.sum()) - len(X)
+        elsewhere = path_distance(model, X, normalize=other) < certificate.radius[:, None]
+        n_elsewhere += int((~same)[elsewhere].sum())
+        i = seed % len(X)
+        for j in range(0, len(X), 9):
+            assert same[i, j] or explain_distance(model, X[i], X[j]).total >= certificate.radius[i]
+    assert n_inside > 1000
+    assert n_elsewhere > 0  # the other normalisation is no metric for these radii
+
+
+@pytest.mark.parametrize(("normalize", "words"), [("forest", "delta_T"), ("tree", "delta_K")])
+def test_a_certificate_says_its_metric(make_model, normalize, words):
+    model = make_model(3, normalize=normalize)
+    X = random_rows(3, 20)
+    certificate = certify(model, X)
+    assert f"normalize='{normalize}'" in repr(certificate)
+    assert certificate.metric.startswith(words)
+    assert certificate.metric in html.unescape(certificate._repr_html_())
+    curve = robustness_curve(model, X, model.predict(X))
+    assert curve.normalize == normalize
+    assert f"normalize='{normalize}'" in repr(curve)
+    assert certificate.metric in html.unescape(curve._repr_html_())
+    loaded = make_model(3, normalize=normalize, blocks=2)
+    assert certify(loaded, X).normalize == normalize
 
 
 @pytest.mark.parametrize("blocks", [1, 2])

@@ -242,3 +242,70 @@ def test_bad_input(classifier, regressor):
     with pytest.raises(ValueError, match=r"does not know: \['a', None\]"):
         robustness_curve(classifier, X, mixed)
     assert repr(robustness_curve(classifier, X, Y)).startswith("RobustnessCurve(accuracy")
+
+
+def test_one_plot_and_one_band_have_one_normalisation(make_model):
+    curves = []
+    for normalize in ("forest", "tree"):
+        model = make_model(3, normalize=normalize)
+        rows = random_rows(3, 20)
+        curves.append(robustness_curve(model, rows, model.predict(rows)))
+    with pytest.raises(ValueError, match="in one normalisation"):
+        combine_curves(curves)
+    with pytest.raises(ValueError, match="radii of one normalisation"):
+        RobustnessCurveDisplay(curves).plot()
+    assert combine_curves(curves[1:]).normalize == "tree"
+    assert "delta_K" in RobustnessCurveDisplay(curves[1:]).plot().ax_.get_xlabel()
+
+
+@pytest.mark.parametrize("method", ["leafwise", "lipschitz"])
+@pytest.mark.parametrize("task", ["regression", "targets"])
+def test_pointwise_bounds_hold_for_every_combination_of_leaves(
+    make_model, leaves_of, combinations_of, task, method
+):
+    tightness = []
+    for seed in range(8):
+        model = make_model(seed, task=task, n_trees=3)
+        rows = random_rows(seed, 12)
+        prediction = model.predict(rows).reshape(len(rows), -1)
+        rng = np.random.default_rng(seed)
+        target = prediction + rng.normal(size=prediction.shape)
+        curve = robustness_curve(model, rows, np.squeeze(target), method=method)
+        tables = leaves_of(model)
+        radii = np.array([0.0, 0.003, 0.05, 0.4, np.inf])
+        bounds = curve.pointwise(radii).reshape(len(radii), len(rows), -1)
+        for i, leaves in enumerate(model.apply(rows)):
+            total, scores = combinations_of(tables, leaves)
+            errors = np.square(target[i] - scores.T - np.atleast_1d(model.intercept_))
+            for u, bound in zip(radii, bounds[:, i], strict=True):
+                worst = errors[total <= u].max(axis=0)
+                assert (worst <= bound * (1 + 1e-12) + 1e-12).all()
+                tightness.append((worst / bound).min())
+        np.testing.assert_allclose(bounds[0], np.square(target - prediction), rtol=1e-9)
+        # The curve is their mean.
+        np.testing.assert_allclose(bounds.mean(axis=(1, 2)), curve(radii), rtol=1e-13)
+    if method == "leafwise":
+        assert np.median(tightness) > 0.8
+        assert max(tightness[4::5]) == pytest.approx(1)  # anywhere at all: the worst leaves
+
+
+def test_pointwise_bound_of_the_paper(regressor):
+    curve = robustness_curve(regressor, DX, DY, method="lipschitz")
+    e, L = DY - regressor.predict(DX), np.linalg.norm(regressor.node_coef_)
+    for u in (0.0, 0.01, 0.3):
+        expected = e**2 + 2 * np.abs(e) * L * np.sqrt(u) + L**2 * u
+        np.testing.assert_allclose(curve.pointwise(u), expected, rtol=1e-12)
+        leafwise = robustness_curve(regressor, DX, DY).pointwise(u)
+        assert (leafwise <= curve.pointwise(u) * (1 + 1e-12)).all()
+    assert curve.pointwise([[0.1, 0.2]]).shape == (1, 2, len(DX))
+    with pytest.raises(ValueError, match="must not be negative"):
+        curve.pointwise(-1.0)
+
+
+def test_pointwise_accuracy_counts_rows(classifier):
+    curve = robustness_curve(classifier, X, Y)
+    u = curve.u_half
+    each = curve.pointwise(u)
+    assert each.dtype == bool
+    assert each.mean() == curve(u)
+    assert np.array_equal(each, (classifier.predict(X) == Y) & (certify(classifier, X).radius > u))

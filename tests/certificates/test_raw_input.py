@@ -507,7 +507,7 @@ def test_progress_and_threads(classifier):
         classifier.n_jobs = None
     assert np.array_equal(alone.radius, together.radius)
     assert np.array_equal(alone.counterexample, together.counterexample, equal_nan=True)
-    assert repr(alone).startswith("RawCertificate(n_rows=9")
+    assert repr(alone).startswith("RawCertificate(n_rows=9, certified=9")
 
 
 def test_constant_models_never_change(make_model, make_linear):
@@ -544,3 +544,50 @@ def test_bad_input(classifier):
     model = KPPRegressor(n_estimators=2, alpha=1.0).fit(DX, DY)
     with pytest.raises(ValueError, match="A regressor needs epsilon"):
         certify_raw(model, DX)
+
+
+def test_radius_zero_certifies_nothing_even_where_a_column_is_free(classifier):
+    """An infinite scale and a radius of 0: other values of that column are not certified."""
+    column = int(np.argmax(classifier.feature_importances_))
+    scale = np.ones(X.shape[1])
+    scale[column] = np.inf
+    rows = X[:60]
+    certificate = certify_raw(classifier, rows, scale=scale)
+    changes = np.zeros(len(rows), dtype=bool)
+    for value in X[:, column]:
+        moved = rows.copy()
+        moved[:, column] = value
+        changes |= classifier.predict(moved) != classifier.predict(rows)
+    assert changes.any()
+    # Where the free column alone can change the answer, nothing is certified, and it says so.
+    assert not certificate.radius[changes].any()
+    assert not certificate.certified[changes].any()
+    assert certificate.certified.any()
+    assert np.array_equal(certificate.certified, certificate.radius > 0)
+    assert f"certified={certificate.certified.sum()}, " in repr(certificate)
+    shown = certificate._repr_html_()
+    assert "nothing certified" in shown
+    assert "a radius of 0 certifies nothing beyond the row" in shown
+    # The box of such a row does not free the column either.
+    own = rows[changes, column]
+    assert (certificate.lower[changes, column] <= own).all()
+    assert (certificate.upper[changes, column] >= own).all()
+    for side in (certificate.lower, certificate.upper):
+        at_side = rows[changes].copy()
+        bounded = np.isfinite(side[changes, column])
+        at_side[bounded, column] = side[changes, column][bounded]
+        assert np.array_equal(classifier.predict(at_side), classifier.predict(rows[changes]))
+
+
+def test_huge_values_have_a_radius():
+    """Squares of 1e200 overflow; their spread does not, and neither does what it certifies."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 2))
+    model = KPPClassifier("boosted", n_estimators=5, alpha=1e-2, random_state=0)
+    model.fit(rows * 1e200, (rows[:, 0] > 0).astype(int))
+    assert np.isfinite(model.feature_spread_).all()
+    certificate = certify_raw(model, rows[:20] * 1e200, scale="std")
+    assert certificate.certified.all()
+    assert (certificate.radius <= certificate.upper_radius).all()
+    inside = rows[:20] * 1e200 + 0.99 * certificate.radius[:, None] * model.feature_spread_
+    assert np.array_equal(model.predict(inside), model.predict(rows[:20] * 1e200))

@@ -9,7 +9,13 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from kpp import KPPEmbedding, KPPRegressor, path_distance
-from kpp.explanations import explain_distance, explain_training_rows, leave_one_out, leverage
+from kpp.explanations import (
+    DistanceDisplay,
+    explain_distance,
+    explain_training_rows,
+    leave_one_out,
+    leverage,
+)
 
 
 def row(X, i):
@@ -35,6 +41,7 @@ def test_distance(kind, normalize):
         by_tree = [square[names == tree].sum() for tree in dict.fromkeys(names)]
         np.testing.assert_allclose(explanation.by_variable, by_variable, atol=1e-15)
         np.testing.assert_allclose(explanation.by_tree, by_tree, atol=1e-15)
+        assert explanation.normalize == normalize
         apart = path_distance(model, row(X, i), row(X, j), normalize=normalize)[0, 0]
         assert explanation.total == apart
         assert explanation.by_variable.sum() == pytest.approx(apart, rel=1e-13)
@@ -63,6 +70,18 @@ def test_where_two_rows_part():
     assert frame["distance"].is_monotonic_decreasing
 
 
+def test_by_default_as_the_model_was_fitted():
+    model, X = fitted("tree by tree")
+    explanation = explain_distance(model, X[0], X[9])
+    assert explanation.normalize == "tree"
+    assert explanation.total == path_distance(model, X[:1], X[9:10], normalize="tree")[0, 0]
+    assert explanation.total == path_distance(model, X[:1], X[9:10])[0, 0]
+    assert explanation.total != path_distance(model, X[:1], X[9:10], normalize="forest")[0, 0]
+    display = DistanceDisplay.from_estimator(model, X[0], X[9])
+    assert display.explanation.total == explanation.total
+    assert r"\bar\delta_K" in display.ax_.get_xlabel()
+
+
 def test_a_row_is_no_distance_from_itself():
     model, X = fitted("regression")
     explanation = explain_distance(model, X[0], X[0])
@@ -70,7 +89,8 @@ def test_a_row_is_no_distance_from_itself():
     assert not explanation.values.any()
     assert (explanation.parted_by == -1).all()
     assert not explanation.to_frame()["share"].any()
-    assert repr(explanation) == "DistanceExplanation(total=0, n_trees=10, same_leaf_in=10)"
+    expected = "DistanceExplanation(total=0, n_trees=10, same_leaf_in=10, normalize='forest')"
+    assert repr(explanation) == expected
 
 
 def test_distance_of_an_embedding():

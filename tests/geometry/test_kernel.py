@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
 from kpp import KPPEmbedding, kernel, path_distance
-from kpp.geometry import kernel_chunks
+from kpp.geometry import BlockMap, check_isometry, kernel_chunks
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,36 @@ def test_the_argument_decides_the_normalisation(rows):
             kernel(by_tree, rows[:9], normalize=normalize),
             kernel(by_forest, rows[:9], normalize=normalize),
         )
-    assert not np.allclose(kernel(by_tree, rows[:9], normalize="tree"), kernel(by_tree, rows[:9]))
+    assert not np.allclose(kernel(by_tree, rows[:9]), kernel(by_forest, rows[:9]))
+
+
+def test_by_default_as_the_model_was_fitted(rows):
+    y = load_breast_cancer().target
+    for own in ("forest", "tree"):
+        model = KPPEmbedding(n_estimators=5, normalize=own, random_state=0).fit(rows, y)
+        assert model.map_.normalize == own
+        for asked in (model, model.map_, BlockMap([("a", model.map_)]), model.map_.centered()):
+            assert (asked.map_ if asked is model else asked).normalize == own
+            expected = path_distance(model, rows[:9], normalize=own)
+            assert np.array_equal(path_distance(asked, rows[:9]), expected)
+        assert np.array_equal(kernel(model, rows[:9]), kernel(model, rows[:9], normalize=own))
+        ((_, chunk),) = kernel_chunks(model, rows[:9], distance=True)
+        np.testing.assert_allclose(chunk, expected, rtol=1e-13)
+        assert check_isometry(model, rows).holds
+        of_pairs = check_isometry(model, rows, n_pairs=50)
+        np.testing.assert_allclose(
+            of_pairs.path, path_distance(model, rows)[tuple(of_pairs.pairs.T)], rtol=1e-12
+        )
+
+
+def test_blocks_of_both_normalisations_say_so(rows):
+    y = load_breast_cancer().target
+    kinds = ("forest", "tree")
+    maps = [KPPEmbedding(n_estimators=3, normalize=k, random_state=0).fit(rows, y) for k in kinds]
+    both = BlockMap([(k, model.map_) for k, model in zip(kinds, maps, strict=True)])
+    assert both.normalize == "mixed"
+    expected = sum(path_distance(model, rows[:9]) for model in maps)
+    assert np.array_equal(path_distance(both, rows[:9]), expected)
 
 
 def test_a_map_instead_of_a_model(model, rows):
@@ -103,6 +132,6 @@ def test_unfitted_and_wrong_arguments(model, rows):
     with pytest.raises(NotFittedError):
         kernel(KPPEmbedding(), rows)
     with pytest.raises(ValueError, match="normalize must be one of"):
-        path_distance(model, rows, normalize=None)
+        path_distance(model, rows, normalize="rows")
     with pytest.raises(ValueError):
         kernel(model, rows, rows[:, :3])

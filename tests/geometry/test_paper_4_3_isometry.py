@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from geometry.hand_worlds import (
+    EPS,
     EXAMPLES,
     NORMALIZATIONS,
     WIDE,
@@ -141,3 +142,26 @@ def test_same_leaf_pairs_are_at_distance_exactly_0(world, data):
         if leaves[i] == leaves[j]:
             assert [table[i, j] for table in tables] == [0.0] * len(tables)
             assert (dense[i] == dense[j]).all()
+
+
+@EXAMPLES
+@given(worlds(leaf_weight=st.one_of(ZERO, WIDE)), st.sampled_from(NORMALIZATIONS))
+def test_triangle_inequality(world, normalize):
+    r"""Of the path distance itself, and so of its root, which is a Euclidean distance.
+
+    An edge between the leaves of x and z lies between x and y, or between y and z. Exact numbers
+    obey this; the reported ones up to the rounding of their own sums. With it symmetry, no
+    distance to itself, and none below 0: a pseudo-metric.
+    """
+    exact = world.table(lambda x, z: world.distance(x, z, normalize))
+    reported = path_distance(world.map(normalize), world.X)
+    allowed = 1 + EPS * (world.n_terms + 16)
+    assert (reported >= 0).all()
+    assert np.array_equal(reported, reported.T)
+    assert not reported.diagonal().any()
+    n_points = range(len(world.points))
+    for i, j, k in itertools.product(n_points, repeat=3):
+        assert exact[i][k] <= exact[i][j] + exact[j][k]
+        assert reported[i, k] <= (reported[i, j] + reported[j, k]) * float(allowed**2)
+        roots = np.sqrt([reported[i, k], reported[i, j], reported[j, k]])
+        assert roots[0] <= (roots[1] + roots[2]) * float(allowed**2)

@@ -21,6 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from kpp import KPPClassifier, KPPRegressor
+from kpp._rows import column_spread
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +180,18 @@ def test_the_spread_of_the_columns(diabetes):
     frame["kind"] = pd.Categorical(np.where(y > 100, "x", "y"))
     spread = small(KPPRegressor, forest="boosted").fit(frame, y).feature_spread_
     np.testing.assert_allclose(spread, [*expected[:2], 0.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e200, 1e300])
+def test_the_spread_of_huge_and_of_tiny_columns(diabetes, size):
+    X, y = diabetes
+    spread = small(KPPRegressor, forest="boosted").fit(X[:, :3] * size, y).feature_spread_
+    np.testing.assert_allclose(spread / size, X[:, :3].std(axis=0), rtol=1e-12)
+    ends = np.array([[-1.0], [1.0]]) * np.finfo(float).max
+    assert column_spread(ends)[0] == np.finfo(float).max
+    # Where nothing overflows, not a bit differs from the standard deviation.
+    assert np.array_equal(column_spread(X), [column.std() for column in X.T])
+    assert column_spread(np.full((3, 1), np.inf))[0] == 0.0
 
 
 def test_columns_with_missing_values(diabetes):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.assumptions import (
     Range,
@@ -303,6 +304,7 @@ def held_out_parts(predictor: LinearPredictor, limits: Range, delta: float) -> P
     return Parts(risk, 0.0, bound - risk, {})
 
 
+@one_blas_thread()
 def informed_bounds(
     model: Any,
     X: Any,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kpp._optional import optional
+from kpp._parallel import one_blas_thread
 from kpp._shown import Shown
 from kpp._typing import BoolArray, FloatArray
 from kpp.bounds.assumptions import check_range
@@ -152,6 +153,7 @@ class BoundPath(Shown):
         return frame
 
 
+@one_blas_thread()
 def bound_path(
     model: Any,
     X: Any,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kpp._parallel import one_blas_thread
 from kpp.bounds.assumptions import (
     Range,
     check_range,
@@ -21,6 +22,7 @@ from kpp.bounds.samples import Sample, ask_one_target, sample_of
 from kpp.bounds.uniform import uniform_bounds
 
 
+@one_blas_thread()
 def risk_bounds(
     model: Any,
     X: Any,

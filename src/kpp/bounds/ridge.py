@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._parallel import one_blas_thread
 from kpp._shown import Shown
 from kpp._typing import FloatArray
 from kpp.bounds.assumptions import preparation_assumptions, representation_assumption
@@ -22,6 +23,7 @@ from kpp.solvers import ridge_path
 N_PROBES = 8
 
 
+@one_blas_thread()
 def effective_dimension(
     model: Any, X: Any, alpha: float | None = None, *, centered: bool = False
 ) -> Estimate:
@@ -134,6 +136,7 @@ class BiasVariance(Shown):
         return not estimated and all(a.holds is not False for a in self.assumptions)
 
 
+@one_blas_thread()
 def bias_variance(
     model: Any,
     X: Any,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kpp._parallel import one_blas_thread
 from kpp._shown import Shown
 from kpp._typing import FloatArray
 from kpp.geometry.maps import MapBlock
@@ -146,6 +147,7 @@ class Spectrum(Shown):
         n_probes, n_steps = self.nodes.shape
         return f"Lanczos quadrature, {n_probes} probes of {n_steps} steps"
 
+    @one_blas_thread()
     def _radau_inverse(self, alpha: float) -> FloatArray:
         """Upper bounds of z'(G + alpha)^-1 z: the quadratures with one node at 0."""
         assert self.coefficients is not None
@@ -171,6 +173,7 @@ class Spectrum(Shown):
         return out
 
 
+@one_blas_thread()
 def gram_spectrum(
     block: MapBlock,
     *,

@@ -15,6 +15,7 @@ from kpp.certificates.flips import check_epsilon, flips_of
 from kpp.certificates.leafwise import solve
 from kpp.certificates.lipschitz import safe_lipschitz_radius
 from kpp.certificates.node_tables import Contrast, NodeTables
+from kpp.geometry.kernel import METRICS
 from kpp.models.asking import ask
 
 METHODS = ("leafwise", "lipschitz")
@@ -58,6 +59,9 @@ class Certificate(Shown):
     or an output that differs by less than `epsilon`. That is a statement about the model's
     answer in the forest's own metric, not about raw inputs, nor about true labels.
 
+    The metric is that of the model's own map: `kpp.path_distance` with its defaults, or with
+    ``normalize=certificate.normalize``. In another normalisation the radii say nothing.
+
     Parameters
     ----------
     radius : array of shape (n_rows,)
@@ -78,6 +82,14 @@ class Certificate(Shown):
         The tolerance of a regressor.
     feature_names : tuple of str
         The columns that the model sees: behind a preparation, the prepared ones.
+    normalize : {"forest", "tree"}
+        Which path distance the radii are in: divided by the mass of the forest, or each tree by
+        its own and then averaged. "mixed" for a map of both kinds.
+
+    Attributes
+    ----------
+    metric : str
+        The same, in words.
     """
 
     radius: FloatArray
@@ -88,6 +100,7 @@ class Certificate(Shown):
     method: str
     epsilon: FloatArray | None
     feature_names: tuple[str, ...]
+    normalize: str
     _tables: NodeTables = field(repr=False)
     _leaf_ids: IntArray = field(repr=False)
     _flip_mu: FloatArray = field(repr=False)
@@ -99,8 +112,13 @@ class Certificate(Shown):
         return (
             f"Certificate(method={self.method!r}, n_rows={len(self.radius)}, "
             f"median_radius={np.median(self.radius) if len(self.radius) else np.nan:.3g}, "
-            f"never_flips={int(self.never_flips.sum())})"
+            f"never_flips={int(self.never_flips.sum())}, normalize={self.normalize!r})"
         )
+
+    @property
+    def metric(self) -> str:
+        """What the radii are distances in."""
+        return METRICS[self.normalize]
 
     def splits_to_cross(self, row: int) -> list[Crossing]:
         r"""List the splits that a combination of leaves with another answer crosses.
@@ -231,6 +249,7 @@ def certify(model: Any, X: Any, *, method: str = "leafwise", epsilon: Any = None
         method=method,
         epsilon=tolerance,
         feature_names=question.names,
+        normalize=question.model.map_.normalize,
         _tables=tables,
         _leaf_ids=leaf_ids,
         _flip_mu=flip_mu,

@@ -24,6 +24,7 @@ N_RADII = 201
 
 class _Evaluator(Protocol):
     def __call__(self, u: float) -> float: ...
+    def each(self, u: float) -> AnyArray: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +50,8 @@ class RobustnessCurve(Shown):
     never_flips : float
         Share of rows that are right and whose answer no leaves change: where the accuracy ends.
         NaN for regression.
+    normalize : {"forest", "tree"}
+        Which path distance the radii are in, as in `Certificate`.
     """
 
     radii: FloatArray
@@ -58,12 +61,13 @@ class RobustnessCurve(Shown):
     metric: str
     method: str
     never_flips: float
+    normalize: str
     _evaluate: _Evaluator = field(repr=False)
 
     def __repr__(self) -> str:
         return (
             f"RobustnessCurve({self.metric}, method={self.method!r}, at_0={self(0.0):.4g}, "
-            f"u_half={self.u_half:.4g}, u_max={self.u_max:.4g})"
+            f"u_half={self.u_half:.4g}, u_max={self.u_max:.4g}, normalize={self.normalize!r})"
         )
 
     def __call__(self, u: Any) -> Any:
@@ -82,6 +86,49 @@ class RobustnessCurve(Shown):
         values = np.array([self._evaluate(float(r)) for r in radii.ravel()])
         return float(values[0]) if radii.ndim == 0 else values.reshape(radii.shape)
 
+    def pointwise(self, u: Any) -> AnyArray:
+        r"""Give what the curve is the mean of: a bound of its own for every row.
+
+        Regression, with :math:`e_i = y_i - f(x_i)`: an upper bound on the squared error of row
+        i, wherever within u it moves,
+
+        .. math::
+            \sup_{\delta_T(x_i, x') \le u} (y_i - f(x'))^2
+            \le \max(|e_i - U^+_i(u)|, |e_i + U^-_i(u)|)^2
+            \le e_i^2 + 2 |e_i| L \sqrt u + L^2 u
+
+        of which the last is that of ``method="lipschitz"``. Classification: whether the row is
+        right and certified to stay so.
+
+        Parameters
+        ----------
+        u : float or array-like
+            Radii, not negative.
+
+        Returns
+        -------
+        values : array of shape (n_rows,), or (\*u.shape, n_rows)
+            Squared errors, with a last axis of n_targets where there are several; or bool.
+
+        References
+        ----------
+        Equation reg-pointwise-robust.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from kpp import KPPRegressor
+        >>> from kpp.certificates import robustness_curve
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
+        >>> curve = robustness_curve(model, X, y)
+        >>> bool(abs(curve.pointwise(0.1).mean() - curve(0.1)) < 1e-9)
+        True
+        """
+        radii = check_radii(u)
+        each = [self._evaluate.each(float(r)) for r in radii.ravel()]
+        return each[0] if radii.ndim == 0 else np.reshape(each, (*radii.shape, *each[0].shape))
+
 
 @dataclass(frozen=True, eq=False)
 class CurveBand(Shown):
@@ -93,7 +140,7 @@ class CurveBand(Shown):
         Common radii.
     values : array of shape (n_curves, n_radii)
         Each curve at them.
-    metric, method : str
+    metric, method, normalize : str
         Those of the curves.
     u_max, u_half : arrays of shape (n_curves,)
         Those of the curves.
@@ -103,6 +150,7 @@ class CurveBand(Shown):
     values: FloatArray
     metric: str
     method: str
+    normalize: str
     u_max: FloatArray
     u_half: FloatArray
 
@@ -157,7 +205,8 @@ def robustness_curve(
     Returns
     -------
     curve : RobustnessCurve
-        It can be called at any radius. `u_half` is exact for any `radii`.
+        It can be called at any radius. `u_half` is exact for any `radii`; `pointwise` has the
+        rows behind the mean.
 
     Notes
     -----
@@ -196,7 +245,7 @@ def combine_curves(curves: Sequence[RobustnessCurve], *, radii: Any = None) -> C
     Parameters
     ----------
     curves : sequence of RobustnessCurve
-        Of one metric and one method.
+        Of one metric, one method and one normalisation.
     radii : array-like of shape (n_radii,), optional
         Common radii; by default 201 from 0 to the largest finite `u_max`.
 
@@ -216,13 +265,14 @@ def combine_curves(curves: Sequence[RobustnessCurve], *, radii: Any = None) -> C
     (3, 201)
     """
     curves = list(curves)
-    kinds = {(curve.metric, curve.method) for curve in curves}
+    kinds = {(curve.metric, curve.method, curve.normalize) for curve in curves}
     if len(kinds) != 1:
         raise ValueError(
-            "Curves to combine must be of one metric and one method, and at least one; got "
+            "Curves to combine must be of one metric and one method, in one normalisation, and at "
+            "least one; got "
             f"{sorted(kinds)}."
         )
-    metric, method = kinds.pop()
+    metric, method, normalize = kinds.pop()
     u_max = np.array([curve.u_max for curve in curves])
     finite = u_max[np.isfinite(u_max)]
     common = _radii_of_curve(radii, finite.max(initial=0.0))
@@ -231,6 +281,7 @@ def combine_curves(curves: Sequence[RobustnessCurve], *, radii: Any = None) -> C
         values=np.stack([curve(common) for curve in curves]),
         metric=metric,
         method=method,
+        normalize=normalize,
         u_max=u_max,
         u_half=np.array([curve.u_half for curve in curves]),
     )
@@ -247,11 +298,14 @@ class _Accuracy:
     radius: FloatArray
 
     def __call__(self, u: float) -> float:
+        return float(self.each(u).mean())
+
+    def each(self, u: float) -> BoolArray:
+        """Which rows count, shape (n_rows,)."""
         # The very radii are compared, not their square roots times the norm: no rounding can
         # make a row outlast its own radius. At u = 0 every right row counts, and one that never
         # flips counts at any u.
-        counts = self.right & ((self.radius > u) | np.isinf(self.radius) | (u == 0))
-        return float(counts.mean())
+        return self.right & ((self.radius > u) | np.isinf(self.radius) | (u == 0))
 
 
 def _accuracy_curve(
@@ -277,6 +331,7 @@ def _accuracy_curve(
         metric="accuracy",
         method=method,
         never_flips=float((right & np.isinf(certificate.radius)).mean()),
+        normalize=certificate.normalize,
         _evaluate=evaluate,
     )
 
@@ -306,17 +361,25 @@ class _SquaredError:
     moves: list[Deviations] | None
 
     def __call__(self, u: float) -> float:
+        return float(np.mean([errors.mean() for errors in self._by_target(u)]))
+
+    def each(self, u: float) -> FloatArray:
+        """Bounds of the rows, shape (n_rows,), or (n_rows, n_targets)."""
+        errors = self._by_target(u)
+        return errors[0] if len(errors) == 1 else np.column_stack(errors)
+
+    def _by_target(self, u: float) -> list[FloatArray]:
         root = np.sqrt(u)
         totals = []
         for k, e in enumerate(self.residual.T):
             reach = self.norm[k] * root if self.norm[k] > 0 else 0.0
             if self.moves is None:
-                totals.append(np.square(np.abs(e) + reach).mean())
+                totals.append(np.square(np.abs(e) + reach))
                 continue
             rise = np.minimum(self.moves[k].rise(u), reach)
             fall = np.minimum(self.moves[k].fall(u), reach)
-            totals.append(np.square(np.maximum(np.abs(e - rise), np.abs(e + fall))).mean())
-        return float(np.mean(totals))
+            totals.append(np.square(np.maximum(np.abs(e - rise), np.abs(e + fall))))
+        return totals
 
 
 def _error_curve(
@@ -352,6 +415,7 @@ def _error_curve(
         metric="squared error",
         method=method,
         never_flips=np.nan,
+        normalize=question.model.map_.normalize,
         _evaluate=evaluate,
     )
 

@@ -12,6 +12,11 @@ from kpp.certificates.curves import CurveBand, RobustnessCurve, robustness_curve
 from kpp.models.asking import ask
 
 LABELS = {"accuracy": "certified accuracy", "squared error": "certified mean squared error"}
+AXIS_LABELS = {
+    "forest": r"radius $u$ in $\delta_T$ (the forest's metric)",
+    "tree": r"radius $u$ in $\bar\delta_K$ (the mean over trees)",
+    "mixed": r"radius $u$ in the metric of the model's map",
+}
 METHOD_LABELS = {"leafwise": "leafwise", "lipschitz": "Lipschitz"}
 
 
@@ -107,7 +112,13 @@ class RobustnessCurveDisplay:
         self.lines_ = []
         for number, (curve, label) in enumerate(zip(self.curves, labels, strict=True)):
             self.lines_.append(_draw(ax, curve, label, end, f"C{number}", metric))
-        ax.set_xlabel(r"radius $u$ in $\delta_T$ (the forest's metric)")
+        kinds = {curve.normalize for curve in self.curves}
+        if len(kinds) != 1:
+            raise ValueError(
+                f"One plot has radii of one normalisation; got {sorted(kinds)}: these distances "
+                "are not comparable."
+            )
+        ax.set_xlabel(AXIS_LABELS[kinds.pop()])
         ax.set_ylabel(LABELS[metric])
         ax.set_xlim(0, end)
         if metric == "accuracy":

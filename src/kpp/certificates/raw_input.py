@@ -27,19 +27,23 @@ from kpp.scores import RoutedRows
 class RawCertificate(Shown):
     r"""Certified radii of rows in raw units. Made by `certify_raw`.
 
-    Every x' with :math:`|x'_j - x_j| \le` ``radius * scale[j]`` for all columns j gets the same
-    answer as x. Not to be confused with the radii of `certify`, which are distances in the
-    forest's own metric. Columns are those that the model sees, `feature_names`: behind a
-    preparation the prepared ones, in whose units radii, boxes and counterexamples then are.
+    Where the radius is above 0, every x' with :math:`|x'_j - x_j| \le` ``radius * scale[j]`` for
+    all columns j gets the same answer as x. A radius of 0 certifies nothing beyond x itself, also
+    in columns with an infinite scale: see `certified`. Not to be confused with the radii of
+    `certify`, which are distances in the forest's own metric. Columns are those that the model
+    sees, `feature_names`: behind a preparation the prepared ones, in whose units radii, boxes and
+    counterexamples then are.
 
     An infinite value is infinitely far from every other: a finite radius leaves it as it is. In a
-    column with an infinite scale every value, the infinite ones included, is at distance 0.
+    column with an infinite scale every value, the infinite ones included, is at distance 0, so
+    that any radius above 0 frees it; a counterexample there is at the smallest distance above 0.
 
     Parameters
     ----------
     radius : array of shape (n_rows,)
-        Certified. 0 where nothing could be, infinite where no change of the columns that may
-        move changes the answer; the largest float where only giving up an infinite value might.
+        Certified. 0 where nothing beyond x could be, infinite where no change of the columns that
+        may move changes the answer; the largest float where only giving up an infinite value
+        might.
     upper_radius : array of shape (n_rows,)
         Distance of the counterexample; infinite where none was found.
     counterexample : array of shape (n_rows, n_features)
@@ -61,6 +65,11 @@ class RawCertificate(Shown):
         The tolerance of a regressor.
     feature_names : tuple of str
         Names of the n_features columns.
+
+    Attributes
+    ----------
+    certified : bool array of shape (n_rows,)
+        Where anything beyond x itself is certified: a radius above 0.
     """
 
     radius: FloatArray
@@ -74,9 +83,14 @@ class RawCertificate(Shown):
     epsilon: FloatArray | None
     feature_names: tuple[str, ...]
 
+    @property
+    def certified(self) -> BoolArray:
+        """Whether anything beyond the row itself is certified, shape (n_rows,)."""
+        return self.radius > 0
+
     def __repr__(self) -> str:
         return (
-            f"RawCertificate(n_rows={len(self.radius)}, "
+            f"RawCertificate(n_rows={len(self.radius)}, certified={int(self.certified.sum())}, "
             f"median_radius={np.median(self.radius):.4g}, "
             f"median_upper_radius={np.median(self.upper_radius):.4g}, "
             f"finished={int(self.finished.sum())})"
@@ -110,7 +124,8 @@ def certify_raw(
         Rows as the Pipeline takes them; one row may come as a 1-d array, a Series or a mapping.
     scale : array-like of shape (n_features,), "std" or None, default=None
         Unit of each column: the radius is :math:`\max_j |x'_j - x_j| / \mathrm{scale}_j`. 0 for
-        a column that stays, infinity for one that may be anything at any radius above 0. None
+        a column that stays, infinity for one that may be anything at any radius above 0: where it
+        alone can change the answer, the radius is 0 and nothing is certified. None
         counts raw units. "std" is the spread of the training rows, ``model.feature_spread_``.
         Where a value is infinite itself, see `RawCertificate`.
     time_budget : float, optional

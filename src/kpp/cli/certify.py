@@ -135,7 +135,8 @@ def _data(
     scale: str,
 ) -> dict[str, Any]:
     data: dict[str, Any] = {
-        "metric": "delta_T, the forest's own (squared) path distance",
+        "metric": certificate.metric,
+        "normalize": certificate.normalize,
         "raw_unit": None if boxes is None else _unit(scale),
         "regime": rows.question.regime.name,
         "columns": {name: frame[name].tolist() for name in frame.columns},
@@ -202,7 +203,7 @@ def _show_row(
     terminal.facts(
         [
             ("margin", short(certificate.margin[0])),
-            ("certified radius", f"{short(certificate.radius[0])}  in the forest's own metric"),
+            ("certified radius", f"{short(certificate.radius[0])}  in {certificate.metric}"),
             ("the paper's radius", f"{short(certificate.lipschitz[0])}  never larger"),
             ("changes first to", "nothing" if to is None else str(to)),
         ]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kpp._optional import optional
+from kpp._parallel import one_blas_thread
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.samples import ask_one_target
@@ -106,6 +107,7 @@ class Audit(Shown):
         return "\n".join([*lines, *(f"skipped {reason}" for reason in self.skipped)])
 
 
+@one_blas_thread()
 def audit(model: Any, X: Any, y: Any = None, *, random_state: int = 0) -> Audit:
     r"""Check on given rows that the identities of the paper hold for a fitted model.
 
@@ -190,11 +192,10 @@ def _isometry(
 ) -> tuple[AuditCheck | None, str | None]:
     found, reason = [], None
     for block in forests:
-        own = block.normalized("forest")
-        if own.weights.node[own.forest.is_leaf].any():
+        if block.weights.node[block.forest.is_leaf].any():
             reason = "isometry: weights at leaves make it the separation distance of the appendix"
             continue
-        found.append(check_isometry(own, rows, n_pairs=N_PAIRS, random_state=random_state))
+        found.append(check_isometry(block, rows, n_pairs=N_PAIRS, random_state=random_state))
     if not found:
         return None, reason
     check = AuditCheck(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kpp._optional import optional
+from kpp._parallel import one_blas_thread
 from kpp._shown import Shown
 from kpp._typing import FloatArray
 from kpp.bounds.oracles import PartitionOracles, oracles_at
@@ -121,6 +122,7 @@ class Diagnostics(Shown):
         return "\n".join(lines)
 
 
+@one_blas_thread()
 def diagnose(
     model: Any, X: Any, y: Any, *, sample: str = "test", silence: Sequence[str] = ()
 ) -> Diagnostics:

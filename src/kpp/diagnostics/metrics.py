@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.samples import encode_target
 from kpp.models.asking import ask
@@ -150,6 +151,7 @@ def classification_metrics(
     }
 
 
+@one_blas_thread()
 def _auc(codes: AnyArray, probability: FloatArray, weight: FloatArray) -> float:
     n_classes = probability.shape[1]
     one_against_rest = [1] if n_classes == 2 else range(n_classes)

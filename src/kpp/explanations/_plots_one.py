@@ -330,7 +330,7 @@ class DistanceDisplay(draw.Display):
         x: Any,
         z: Any,
         *,
-        normalize: str = "forest",
+        normalize: str | None = None,
         max_display: int = 10,
         ax: Any = None,
     ) -> DistanceDisplay:
@@ -342,7 +342,7 @@ class DistanceDisplay(draw.Display):
             Fitted.
         x, z : array of shape (n_columns,) or (1, n_columns), Series, dict, or data frame of one row
             The rows.
-        normalize : {"forest", "tree"}, default="forest"
+        normalize : {"forest", "tree"}, optional
             As in `kpp.path_distance`.
         max_display : int, default=10
             Most bars; the smallest ones are put together.
@@ -384,6 +384,7 @@ class DistanceDisplay(draw.Display):
         ax.bar_label(bars, shares, padding=4, fontsize="small")
         draw.label_rows(ax, labels)
         ax.set_xlim(0, 1.12 * max(values) or 1.0)
-        ax.set_xlabel(rf"part of the distance $\delta_T$ = {draw.number(total)}")
+        symbol = r"\bar\delta_K" if self.explanation.normalize == "tree" else r"\delta_T"
+        ax.set_xlabel(f"part of the distance ${symbol}$ = {draw.number(total)}")
         draw.clean(ax)
         return self

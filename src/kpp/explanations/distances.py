@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import numpy as np
 
-from kpp._checks import check_choice
 from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.explanations.checks import check_variables
 from kpp.geometry.composed import forest_blocks
-from kpp.geometry.maps import NORMALIZATIONS, PathMap
+from kpp.geometry.kernel import model_map
+from kpp.geometry.maps import PathMap
 from kpp.models.asking import Question
 from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import split_pipeline, sum_by_source
@@ -35,6 +35,8 @@ class DistanceExplanation(Shown):
         Names of the trees, ``t0, t1, ...``, after the name of the block where there are several.
     parted_by : int array of shape (n_trees,)
         Column of the split that parts the two rows in each tree, -1 where they share the leaf.
+    normalize : {"forest", "tree"}
+        Which path distance it is; "mixed" for blocks of both.
 
     Attributes
     ----------
@@ -51,6 +53,7 @@ class DistanceExplanation(Shown):
     feature_names: tuple[str, ...]
     tree_names: tuple[str, ...]
     parted_by: AnyArray
+    normalize: str = "forest"
 
     @property
     def by_variable(self) -> FloatArray:
@@ -71,7 +74,7 @@ class DistanceExplanation(Shown):
         together = int((self.parted_by < 0).sum())
         return (
             f"DistanceExplanation(total={self.total:.6g}, n_trees={len(self.tree_names)}, "
-            f"same_leaf_in={together})"
+            f"same_leaf_in={together}, normalize={self.normalize!r})"
         )
 
     def to_frame(self) -> Any:
@@ -94,7 +97,7 @@ class DistanceExplanation(Shown):
 
 
 def explain_distance(
-    model: Any, x: Any, z: Any, *, normalize: str = "forest"
+    model: Any, x: Any, z: Any, *, normalize: str | None = None
 ) -> DistanceExplanation:
     r"""Split the path distance of two rows by variable and by tree.
 
@@ -112,8 +115,8 @@ def explain_distance(
         those of the raw columns that they were made of.
     x, z : array of shape (n_columns,) or (1, n_columns), Series, dict, or data frame of one row
         The rows.
-    normalize : {"forest", "tree"}, default="forest"
-        As in `kpp.path_distance`.
+    normalize : {"forest", "tree"}, optional
+        As in `kpp.path_distance`: by default as the model was fitted.
 
     Returns
     -------
@@ -138,12 +141,11 @@ def explain_distance(
     >>> bool(abs(explanation.by_variable.sum() - apart) < 1e-14)
     True
     """
-    check_choice("normalize", normalize, NORMALIZATIONS)
     preparation, inner = split_pipeline(model)
     check_variables(inner)
     # Rows and names are all that is asked of the model: an embedding has them too.
     question = Question(cast(KPPLinearModel, inner), preparation)
-    embedding = inner.map_.normalized(normalize)
+    embedding = model_map(inner, normalize)
     at_x = embedding.on(question.row(x, "x"))
     at_z = embedding.on(question.row(z, "z"))
     parts, parted, tree_names = [], [], []
@@ -165,6 +167,7 @@ def explain_distance(
         feature_names=names,
         tree_names=tuple(tree_names),
         parted_by=parted_by,
+        normalize=embedding.normalize,
     )
 
 

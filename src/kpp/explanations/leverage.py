@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 
 from kpp._checks import RefusedError, check_sample_weight
 from kpp._optional import optional
+from kpp._parallel import one_blas_thread
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
@@ -75,6 +76,7 @@ class LeaveOneOut(Shown):
         return pd.DataFrame(columns, pd.Index(self.rows, name="row"))
 
 
+@one_blas_thread()
 def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneOut:
     r"""Compute leverage and leave-one-out residuals of a ridge fit, without refitting.
 

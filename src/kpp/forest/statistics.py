@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from kpp._checks import check_sample_weight
-from kpp._parallel import blocks_of, run_blocks
+from kpp._parallel import blocks_of, one_blas_thread, run_blocks
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.route import route
@@ -143,6 +143,7 @@ class NodeStatistics(Shown):
                 object.__setattr__(self, f.name, array)
 
 
+@one_blas_thread()
 def node_statistics(
     forest: Forest,
     X: Any,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.geometry.maps import MapBlock, PathMap
 
@@ -44,6 +45,8 @@ class BlockMap(MapBlock):
             raise ValueError(f"All blocks must be at the same rows; got {sorted(rows)} rows.")
         super().__init__(rows.pop(), sum(block.shape[1] for _, block in blocks))
         self.blocks = list(blocks)
+        kinds = {block.normalize for _, block in blocks}
+        self.normalize = kinds.pop() if len(kinds) == 1 else "mixed"
         self.offsets = np.cumsum([0, *(block.shape[1] for _, block in blocks)])
 
     def split(self, w: Any) -> list[AnyArray]:
@@ -148,9 +151,10 @@ class CenteredMap(MapBlock):
         The vector c.
     """
 
+    @one_blas_thread()
     def __init__(self, block: MapBlock, shift: Any) -> None:
         super().__init__(*block.shape)
-        self.block = block
+        self.block, self.normalize = block, block.normalize
         self.shift = np.array(shift, dtype=np.float64)
         if self.shift.shape != (self.shape[1],):
             raise ValueError(
@@ -179,6 +183,7 @@ class CenteredMap(MapBlock):
             raise TypeError("Normalise first, then centre: map.normalized(...).centered().")
         return self
 
+    @one_blas_thread()
     def _matvec(self, w: Any) -> FloatArray:
         w = np.ravel(w)
         return self.block.matvec(w) - self.shift @ w
@@ -187,6 +192,7 @@ class CenteredMap(MapBlock):
         r = np.ravel(r)
         return self.block.rmatvec(r) - self.shift * r.sum()
 
+    @one_blas_thread()
     def gram_matvec(self, r: Any, *, at: CenteredMap | None = None) -> FloatArray:
         r"""Multiply the centred Gram by a vector or by columns."""
         r = self.row_columns(r)

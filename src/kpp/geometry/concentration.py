@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from kpp._checks import check_choice
+from kpp._parallel import one_blas_thread
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.kernel import FittedModel, model_map
@@ -213,6 +214,7 @@ def half_forest_discrepancy(
     return DiscrepancyCurve(n_trees=np.array(sizes), values=np.array(values))
 
 
+@one_blas_thread()
 def _discrepancy(at_rows: PathMap, n_trees: int) -> float:
     """Delta_K of the first `n_trees` trees. The map's own Gram is (1/K) sum_t H_t."""
     factor = np.zeros(at_rows.forest.n_trees)

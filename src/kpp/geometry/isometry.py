@@ -22,7 +22,8 @@ class IsometryCheck(Shown):
     pairs : int array of shape (n_pairs, 2)
         Row numbers.
     path : array of shape (n_pairs,)
-        :math:`\delta_T(x, x')`, node weights summed along the paths between leaves.
+        :math:`\delta_T(x, x')`, node weights summed along the paths between leaves; for a map
+        with ``normalize="tree"`` the mean over trees of :math:`d_t / A_t`.
     embedded : array of shape (n_pairs,)
         :math:`\|\Phi(x) - \Phi(x')\|^2`, from the rows of the embedding.
     tolerance : float
@@ -83,7 +84,7 @@ def check_isometry(
     >>> check.holds
     True
     """
-    embedding = model_map(model, "forest")
+    embedding = model_map(model)
     if not isinstance(embedding, PathMap):
         raise TypeError(f"Expected the map of one forest; got {type(embedding).__name__}.")
     forest, weights = embedding.forest, embedding.weights
@@ -110,9 +111,14 @@ def check_isometry(
         a, b = (np.where((v == below) & (a != b), forest.parent[v], v) for v in (a, b))
     path += np.where(different_leaves, weights.node[a], 0.0)
     n_terms = 2 * int(np.diff(csr.indptr).max(initial=0))
+    if embedding.normalize == "forest":
+        path = path.sum(axis=0) / weights.forest_mass
+    else:  # trees without mass add nothing
+        mass = np.where(weights.tree_mass > 0, weights.tree_mass, np.inf)
+        path = (path / mass[:, None]).sum(axis=0) / forest.n_trees
     return IsometryCheck(
         pairs=pairs,
-        path=path.sum(axis=0) / weights.forest_mass,
+        path=path,
         embedded=embedded,
         tolerance=float(np.finfo(float).eps * n_terms * 2 * phi.sup_norm() ** 2),
     )

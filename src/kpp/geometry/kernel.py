@@ -13,6 +13,13 @@ from kpp._checks import check_choice
 from kpp._typing import FloatArray
 from kpp.geometry.maps import NORMALIZATIONS, MapBlock
 
+# What a distance is called where it is shown, by normalisation.
+METRICS = {
+    "forest": "delta_T, the path distance over the mass of the forest",
+    "tree": "delta_K, the mean over trees of the path distance over the mass of the tree",
+    "mixed": "the path distance of the model's own map, whose blocks are normalised differently",
+}
+
 
 class FittedModel(Protocol):
     """Whatever carries a map: a fitted estimator of this package."""
@@ -21,7 +28,7 @@ class FittedModel(Protocol):
 
 
 def kernel(
-    model: FittedModel | MapBlock, X: Any, Y: Any = None, *, normalize: str = "forest"
+    model: FittedModel | MapBlock, X: Any, Y: Any = None, *, normalize: str | None = None
 ) -> FloatArray:
     r"""Kernel of partition paths between rows.
 
@@ -39,9 +46,10 @@ def kernel(
         Rows.
     Y : array-like or data frame of shape (n', n_features), optional
         Other rows; X itself by default.
-    normalize : {"forest", "tree"}
+    normalize : {"forest", "tree"}, optional
         "forest" gives :math:`G_T`; "tree" gives the average :math:`G_K` of the Grams
-        :math:`H_t`, each normalised by its own tree mass.
+        :math:`H_t`, each normalised by its own tree mass. None: as the model was fitted,
+        "forest" unless told otherwise.
 
     Returns
     -------
@@ -73,7 +81,7 @@ def kernel(
 
 
 def path_distance(
-    model: FittedModel | MapBlock, X: Any, Y: Any = None, *, normalize: str = "forest"
+    model: FittedModel | MapBlock, X: Any, Y: Any = None, *, normalize: str | None = None
 ) -> FloatArray:
     r"""Normalised path distance between rows, a squared Euclidean distance.
 
@@ -92,8 +100,9 @@ def path_distance(
         Rows.
     Y : array-like or data frame of shape (n', n_features), optional
         Other rows; X itself by default.
-    normalize : {"forest", "tree"}
-        "forest" divides by :math:`S_T`; "tree" averages :math:`d_t / A_t` over trees.
+    normalize : {"forest", "tree"}, optional
+        "forest" divides by :math:`S_T`; "tree" averages :math:`d_t / A_t` over trees. None: as
+        the model was fitted, so that distances and its certified radii are of one metric.
 
     Returns
     -------
@@ -123,7 +132,7 @@ def kernel_chunks(
     Y: Any = None,
     *,
     distance: bool = False,
-    normalize: str = "forest",
+    normalize: str | None = None,
     working_memory: float | None = None,
 ) -> Iterator[tuple[slice, FloatArray]]:
     """Yield the kernel, or the path distance, in blocks of rows that fit a memory cap.
@@ -134,7 +143,7 @@ def kernel_chunks(
         The embedding and the rows.
     distance : bool
         Whether to give `path_distance` instead of `kernel`.
-    normalize : {"forest", "tree"}
+    normalize : {"forest", "tree"}, optional
         As in `kernel`.
     working_memory : float, optional
         Size of a block in MiB; scikit-learn's ``working_memory`` setting by default.
@@ -166,9 +175,10 @@ def kernel_chunks(
         yield rows, part.distances(other) if distance else part.gram(other)
 
 
-def model_map(model: Any, normalize: str) -> MapBlock:
-    """Return the map of a fitted model, under the given normalisation."""
-    check_choice("normalize", normalize, NORMALIZATIONS)
+def model_map(model: Any, normalize: str | None = None) -> MapBlock:
+    """Return the map of a fitted model, under its own normalisation or under the given one."""
+    if normalize is not None:
+        check_choice("normalize", normalize, NORMALIZATIONS)
     if not isinstance(model, MapBlock):
         if isinstance(model, type) or not hasattr(model, "fit"):
             raise TypeError(
@@ -177,9 +187,9 @@ def model_map(model: Any, normalize: str) -> MapBlock:
             )
         check_is_fitted(model, "map_")
         model = model.map_
-    return model.normalized(normalize)
+    return model if normalize is None else model.normalized(normalize)
 
 
-def _maps(model: Any, X: Any, Y: Any, normalize: str) -> tuple[MapBlock, MapBlock | None]:
+def _maps(model: Any, X: Any, Y: Any, normalize: str | None) -> tuple[MapBlock, MapBlock | None]:
     rowless = model_map(model, normalize)
     return rowless.on(X), None if Y is None else rowless.on(Y)

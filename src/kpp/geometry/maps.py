@@ -61,6 +61,8 @@ class MapBlock(Shown, LinearOperator, ABC):
         n and m.
     """
 
+    normalize: str  # one of `NORMALIZATIONS`; "mixed" where blocks differ
+
     def __init__(self, n_rows: int, n_coordinates: int) -> None:
         super().__init__(dtype=np.dtype(np.float64), shape=(n_rows, n_coordinates))
 

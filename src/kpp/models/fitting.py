@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.models.data import FitData
@@ -59,6 +60,7 @@ class FittedPlan:
     n_iter: int
 
 
+@one_blas_thread()
 def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPlan:
     """Choose alpha and fit the layers of a plan.
 

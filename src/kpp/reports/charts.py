@@ -143,7 +143,9 @@ def robustness(data: dict[str, Any]) -> Any:
     chart = Chart(
         (0.0, radii[-1]),
         ends,
-        "radius in δ_T (the forest's metric)",
+        "radius in δ_K (mean over trees)"
+        if data["normalize"] == "tree"
+        else "radius in δ_T (the forest's metric)",
         _short(data["metric"]),
         f"{data['metric'].capitalize()} against the radius, by the leafwise certificate and by "
         "the paper's Lipschitz bound.",

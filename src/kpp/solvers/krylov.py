@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kpp._parallel import one_blas_thread
 from kpp._typing import FloatArray
 from kpp.solvers.vectors import NUMPY, Vectors
 
@@ -43,6 +44,7 @@ class KrylovSpace:
     True
     """
 
+    @one_blas_thread()
     def __init__(
         self,
         product: Callable[[FloatArray], FloatArray],
@@ -60,6 +62,7 @@ class KrylovSpace:
         if self._norm > 0:
             self._basis.append(right / self._norm)
 
+    @one_blas_thread()
     def solve(
         self, alphas: FloatArray, tol: float, max_products: int
     ) -> tuple[FloatArray, FloatArray]:
@@ -90,6 +93,7 @@ class KrylovSpace:
             factors.append(*self._extend())
         return self._basis.combine(factors.coordinates()), factors.residual / self._norm
 
+    @one_blas_thread()
     def tridiagonal(self, n_steps: int) -> tuple[FloatArray, FloatArray]:
         r"""Return the first rows of T, with further products where they are needed.
 

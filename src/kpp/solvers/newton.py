@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kpp._parallel import one_blas_thread
 from kpp._typing import FloatArray
 from kpp.solvers.losses import Loss
 from kpp.solvers.problem import (
@@ -59,6 +60,7 @@ class NewtonProblem:
         Whether b is fitted, unpenalised; otherwise it is 0.
     """
 
+    @one_blas_thread()
     def __init__(
         self,
         block: Embedding,
@@ -85,6 +87,7 @@ class NewtonProblem:
         self._scale = float(np.sqrt(weight @ block.row_norms(squared=True) / weight.sum())) or 1.0
         self._known: dict[float, tuple[FloatArray, FloatArray]] = {}
 
+    @one_blas_thread()
     def solve(self, alphas: Any, *, tol: float = 1e-8, max_iter: int = 1000) -> Solutions:
         """Solve for every alpha, each from the next larger ones; as in `logistic_path`."""
         alphas = check_alphas(alphas)
@@ -118,7 +121,7 @@ class NewtonProblem:
                 f"the gradient is above tol={tol:.1g} of its scale after max_iter={max_iter} "
                 "products. Raise alpha or max_iter, or loosen tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         return Solutions(
             alphas, dual, intercept, int(n_iter.sum()), residual, converged, n_iter_by_alpha=n_iter

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray
 
 # Up to this many rows a Gram is written out: exact for every alpha, and faster than iterating.
@@ -91,6 +92,7 @@ def row_weight(sample_weight: Any, n_rows: int) -> FloatArray:
     return np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
 
 
+@one_blas_thread()
 def mean_squared_spread(block: Embedding, weight: FloatArray) -> float:
     r"""Trace of the weighted centred Gram over the number of rows: the scale of a map.
 

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kpp._parallel import one_blas_thread
 from kpp._typing import FloatArray
 from kpp.solvers.krylov import KrylovSpace
 from kpp.solvers.problem import (
@@ -115,6 +116,7 @@ class RidgeProblem:
         As in `ridge_path`.
     """
 
+    @one_blas_thread()
     def __init__(
         self, block: Embedding, y: Any, sample_weight: Any = None, *, fit_intercept: bool = True
     ) -> None:
@@ -143,6 +145,7 @@ class RidgeProblem:
         # b = mean(y) - <w, mean row>; with w = Phi' r the mean of Phi w is share' G r.
         self._mean_gram = gram_product(self._share) if fit_intercept else np.zeros(n_rows)
 
+    @one_blas_thread()
     def solve(self, alphas: Any, *, tol: float = 1e-8, max_iter: int = 1000) -> Solutions:
         """Solve for every alpha; parameters, result and warning as in `ridge_path`."""
         alphas = check_alphas(alphas)
@@ -161,7 +164,7 @@ class RidgeProblem:
                 f"the relative residual is above tol={tol:.1g} after max_iter={max_iter} "
                 "products. Raise alpha or max_iter, or loosen tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         if self._share.any():
             # The solution is orthogonal to D^(1/2) 1, which A maps to 0. For a tiny alpha rounding

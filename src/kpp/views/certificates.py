@@ -6,6 +6,7 @@ from typing import Any
 
 from kpp._shown import picture
 from kpp.certificates import Certificate, CurveBand, RawCertificate, RobustnessCurve
+from kpp.geometry.kernel import METRICS
 from kpp.views.html import card, chart, facts, note, quantiles, table
 
 
@@ -25,7 +26,7 @@ def certificate(result: Certificate) -> str:
             [(name, *quantiles(values).values()) for name, values in names.items()],
         ),
         note(
-            "Every x' nearer than the radius, in the forest's own metric, gets the same "
+            f"Every x' nearer than the radius, in {result.metric}, gets the same "
             "answer. That says nothing of raw values, nor of true labels."
         ),
     )
@@ -36,6 +37,7 @@ def raw_certificate(result: RawCertificate) -> str:
     """Certified radii and the nearest other answers, in units of the scale."""
     figures: dict[str, Any] = {
         "rows": len(result.radius),
+        "nothing certified": int((~result.certified).sum()),
         "worked on to the end": int(result.finished.sum()),
         "counterexample found": int(result.found.sum()),
         "columns that stay": int((result.scale == 0).sum()),
@@ -51,8 +53,9 @@ def raw_certificate(result: RawCertificate) -> str:
             ],
         ),
         note(
-            "Every x' whose columns all differ by at most radius times scale gets the same "
-            "answer. Columns are those that the model sees. That says nothing of true labels."
+            "Where the radius is above 0, every x' whose columns all differ by at most radius "
+            "times scale gets the same answer; a radius of 0 certifies nothing beyond the row. "
+            "Columns are those that the model sees. That says nothing of true labels."
         ),
     )
 
@@ -76,7 +79,10 @@ def robustness_curve(curve: RobustnessCurve) -> str:
         f"RobustnessCurve, {curve.metric}, {curve.method}",
         facts(figures),
         chart(curve.radii, curve.values, label),
-        note(f"{said} in the forest's own metric, if the true label stays what it is."),
+        note(
+            f"{said} in {METRICS[curve.normalize]}, if the true label stays what it is. That "
+            "says nothing of raw values."
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from kpp._parallel import one_blas_thread
 from kpp._shown import picture
 from kpp.geometry import forest_blocks
 from kpp.models.embedding import KPPEmbedding
@@ -46,6 +47,7 @@ def forest_figures(model: KPPLinearModel | KPPEmbedding) -> dict[str, Any]:
     return figures
 
 
+@one_blas_thread()
 def linear_figures(model: KPPLinearModel) -> dict[str, Any]:
     """Regime, rows, penalty and score of a linear model."""
     task = (

@@ -23,7 +23,9 @@ GLOSSARY = {
     "certificate": "A radius within which the model's answer provably does not change. It speaks "
     "of the model's answer, not of the truth.",
     "δ_T": "The forest's own squared distance between two rows: the weight of the paths between "
-    "their leaves, over all trees, divided by the total weight. 0 for rows that share every leaf.",
+    "their leaves, over all trees, divided by the total weight. 0 for rows that share every leaf. "
+    "δ_K divides each tree by its own weight and takes the mean over trees: another metric, of "
+    "models that are fitted so.",
     "embedding": "One coordinate for every node of every tree. Squared distances in it are δ_T.",
     "leafwise": "The certificate that compares leaves, tree by tree. Never below the paper's.",
     "Lipschitz": "The paper's certificate, from the length of the coefficients alone.",

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from kpp._checks import RefusedError
+from kpp._parallel import one_blas_thread
 from kpp._typing import FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.reports.subject import Subject
@@ -45,6 +46,7 @@ def make(subject: Subject) -> dict[str, Any]:
     return {**found, "colour": "number", "value": target, "target": subject.output_names[0]}
 
 
+@one_blas_thread()
 def components(block: MapBlock) -> tuple[FloatArray, FloatArray]:
     r"""Coordinates of rows along the leading eigenvectors of their centred Gram.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from kpp.certificates import robustness_curve
 from kpp.certificates.curves import RobustnessCurve
+from kpp.geometry.kernel import METRICS
 from kpp.reports.subject import Subject
 
 MOST_ROWS = 3000
@@ -30,6 +31,8 @@ def make(subject: Subject) -> dict[str, Any]:
     return {
         "metric": "certified accuracy" if accuracy else "certified root mean squared error",
         "is_accuracy": accuracy,
+        "distance": METRICS[leafwise.normalize],
+        "normalize": leafwise.normalize,
         "n_rows": len(index),
         "radii": radii,
         "leafwise": values(leafwise),

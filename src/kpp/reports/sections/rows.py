@@ -63,6 +63,7 @@ def make(subject: Subject, progress: Tell) -> dict[str, Any]:
         "n_other_values": len(subject.variables) - len(kept),
         "n_rows": subject.n_rows,
         "epsilon": epsilon,
+        "radius_unit": "in δ_K" if found.normalize == "tree" else "in δ_T",
         "problems": problems,
         "has_labels": any(row["label"] != str(row["row"]) for row in rows),
         "is_classifier": subject.is_classifier,

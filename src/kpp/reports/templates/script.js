@@ -404,8 +404,8 @@
     }
     var raw = row.raw;
     if (row.radius !== null || row.never_flips) {
-      add("Radius", row.never_flips ? "\u221e" : figure(row.radius), "in \u03b4_T");
-      add("The paper's radius", figure(row.lipschitz), "in \u03b4_T");
+      add("Radius", row.never_flips ? "\u221e" : figure(row.radius), section.radius_unit);
+      add("The paper's radius", figure(row.lipschitz), section.radius_unit);
       add("Margin", figure(row.margin));
       if (row.changes_to) { add("Would change to", words(row.changes_to)); }
     }
