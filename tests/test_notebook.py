@@ -130,6 +130,7 @@ def shown():
         "BoundPath": kpp.bound_path(honest, X, two),
         "BoundReport": report,
         "Estimate": bounds.effective_dimension(regressor, Xd, 1.0),
+        "GainInterval": oracles.interval(),
         "PartitionOracles": oracles,
         "Spectrum": dashboard.spectrum,
         "TreeOracles": oracles.per_tree,
@@ -331,6 +332,8 @@ def test_oracles_audit_and_decomposition(shown):
     facts = read(oracles).facts
     assert agree(facts["entropy at the root"], oracles.root)
     assert agree(facts["share explained"], oracles.share)
+    interval = shown["GainInterval"]
+    assert agree(read(interval).facts["upper limit"], interval.upper)
     rows = {row[1]: row for row in read(shown["Audit"]).rows}
     for check in shown["Audit"].checks:
         assert rows[check.name][0] == ("holds" if check.holds else "FAILS")

@@ -1,5 +1,6 @@
 """Section 7 of the paper, and bounds that are not trivial: what is guaranteed about the risk."""
 
+from kpp.bounds.gains import GainInterval, entropy_gain_limits, variance_gain_limits
 from kpp.bounds.informed import informed_bounds
 from kpp.bounds.kl import binary_kl, held_out_kl, kl_inverse, smallest_rows
 from kpp.bounds.oracles import PartitionOracles, TreeOracles, partition_oracles
@@ -18,6 +19,7 @@ __all__ = [
     "BoundPath",
     "BoundReport",
     "Estimate",
+    "GainInterval",
     "PartitionOracles",
     "Spectrum",
     "TreeOracles",
@@ -25,6 +27,7 @@ __all__ = [
     "binary_kl",
     "bound_path",
     "effective_dimension",
+    "entropy_gain_limits",
     "gram_spectrum",
     "held_out_kl",
     "informed_bounds",
@@ -35,4 +38,5 @@ __all__ = [
     "risk_bounds",
     "smallest_rows",
     "squared_loss_terms",
+    "variance_gain_limits",
 ]

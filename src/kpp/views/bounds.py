@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from kpp._shown import picture
-from kpp.bounds import Assumption, BiasVariance, Bound, BoundPath, BoundReport, PartitionOracles
+from kpp.bounds import (
+    Assumption,
+    BiasVariance,
+    Bound,
+    BoundPath,
+    BoundReport,
+    GainInterval,
+    PartitionOracles,
+)
 from kpp.views.html import card, chart, facts, note, table
 
 SEEN_LABELS = {
@@ -131,6 +139,28 @@ def partition_oracles(oracles: PartitionOracles) -> str:
             }
         ),
         note(SEEN_LABELS[oracles.is_honest]),
+    )
+
+
+@picture.register
+def gain_interval(result: GainInterval) -> str:
+    """The limits, what they are worth, and their conditions."""
+    worth = "guarantee" if result.is_guarantee else "diagnostic only"
+    return card(
+        f"GainInterval, {result.kind}",
+        facts(
+            {
+                "lower limit": result.lower,
+                "estimate": result.estimate,
+                "upper limit": result.upper,
+                "never above": result.most,
+                "status": f"{worth}, trivial" if result.is_trivial else worth,
+                "rows": result.n_rows,
+                "may fail with probability": result.delta,
+            }
+        ),
+        conditions(result.assumptions),
+        *([note(result.note)] if result.note else []),
     )
 
 
