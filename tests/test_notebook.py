@@ -132,6 +132,7 @@ def shown():
         "Estimate": bounds.effective_dimension(regressor, Xd, 1.0),
         "GainInterval": oracles.interval(),
         "PartitionOracles": oracles,
+        "RefinementOracle": bounds.common_refinement(honest, X, two),
         "Spectrum": dashboard.spectrum,
         "TreeOracles": oracles.per_tree,
         "Audit": checks,

@@ -6,6 +6,7 @@ from kpp.bounds.kl import binary_kl, held_out_kl, kl_inverse, smallest_rows
 from kpp.bounds.oracles import PartitionOracles, TreeOracles, partition_oracles
 from kpp.bounds.path import BoundPath, bound_path
 from kpp.bounds.rademacher import rademacher_complexity
+from kpp.bounds.refinement import RefinementOracle, common_refinement
 from kpp.bounds.report import risk_bounds
 from kpp.bounds.results import Assumption, Bound, BoundReport
 from kpp.bounds.ridge import BiasVariance, bias_variance, effective_dimension
@@ -21,11 +22,13 @@ __all__ = [
     "Estimate",
     "GainInterval",
     "PartitionOracles",
+    "RefinementOracle",
     "Spectrum",
     "TreeOracles",
     "bias_variance",
     "binary_kl",
     "bound_path",
+    "common_refinement",
     "effective_dimension",
     "entropy_gain_limits",
     "gram_spectrum",

@@ -15,6 +15,7 @@ from kpp.bounds import (
     BoundReport,
     GainInterval,
     PartitionOracles,
+    RefinementOracle,
 )
 from kpp.views.html import card, chart, facts, note, table
 
@@ -139,6 +140,27 @@ def partition_oracles(oracles: PartitionOracles) -> str:
             }
         ),
         note(SEEN_LABELS[oracles.is_honest]),
+    )
+
+
+@picture.register
+def refinement_oracle(result: RefinementOracle) -> str:
+    """The refinement beside the raw sum of its trees."""
+    return card(
+        f"RefinementOracle, {result.oracles.kind}",
+        facts(
+            {
+                f"{result.oracles.kind} at the root": result.root,
+                "gain on the sample": result.gain,
+                "estimate": result.estimate,
+                "raw sum, the gain of no partition": result.raw_sum,
+                "trees": result.n_trees,
+                "cells": result.n_cells,
+                "rows alone in a cell": result.n_alone,
+                "rows": result.oracles.n_rows,
+            }
+        ),
+        *([note(result.reason)] if result.reason else []),
     )
 
 
