@@ -156,7 +156,8 @@ def common_refinement(
                 "or the forest of one fold at the rows of that fold."
             )
         if sample == "test":
-            rows, index = question.rows(X, least=0), slice(None)
+            rows = question.rows(X, least=0)
+            index = np.arange(len(rows))
         else:
             data = sample_of(question, X, y, sample)
             rows, index = data.all_rows, data.index
