@@ -139,6 +139,7 @@ def shown():
         "AuditCheck": checks.checks[0],
         "Diagnostics": dashboard,
         "Finding": dashboard.findings[0],
+        "MarginTail": diagnostics.margin_tail(classifier, X),
         "Observable": dashboard.observables[0],
         "AdditiveForest": kpp.collapse(several),
         "RoutedRows": several.at(X[:20]),
