@@ -130,13 +130,16 @@ def shown():
         "BoundPath": kpp.bound_path(honest, X, two),
         "BoundReport": report,
         "Estimate": bounds.effective_dimension(regressor, Xd, 1.0),
+        "GainInterval": oracles.interval(),
         "PartitionOracles": oracles,
+        "RefinementOracle": bounds.common_refinement(honest, X, two),
         "Spectrum": dashboard.spectrum,
         "TreeOracles": oracles.per_tree,
         "Audit": checks,
         "AuditCheck": checks.checks[0],
         "Diagnostics": dashboard,
         "Finding": dashboard.findings[0],
+        "MarginTail": diagnostics.margin_tail(classifier, X),
         "Observable": dashboard.observables[0],
         "AdditiveForest": kpp.collapse(several),
         "RoutedRows": several.at(X[:20]),
@@ -331,6 +334,8 @@ def test_oracles_audit_and_decomposition(shown):
     facts = read(oracles).facts
     assert agree(facts["entropy at the root"], oracles.root)
     assert agree(facts["share explained"], oracles.share)
+    interval = shown["GainInterval"]
+    assert agree(read(interval).facts["upper limit"], interval.upper)
     rows = {row[1]: row for row in read(shown["Audit"]).rows}
     for check in shown["Audit"].checks:
         assert rows[check.name][0] == ("holds" if check.holds else "FAILS")

@@ -1,10 +1,12 @@
 """Section 7 of the paper, and bounds that are not trivial: what is guaranteed about the risk."""
 
+from kpp.bounds.gains import GainInterval, entropy_gain_limits, variance_gain_limits
 from kpp.bounds.informed import informed_bounds
 from kpp.bounds.kl import binary_kl, held_out_kl, kl_inverse, smallest_rows
 from kpp.bounds.oracles import PartitionOracles, TreeOracles, partition_oracles
 from kpp.bounds.path import BoundPath, bound_path
 from kpp.bounds.rademacher import rademacher_complexity
+from kpp.bounds.refinement import RefinementOracle, common_refinement
 from kpp.bounds.report import risk_bounds
 from kpp.bounds.results import Assumption, Bound, BoundReport
 from kpp.bounds.ridge import BiasVariance, bias_variance, effective_dimension
@@ -18,13 +20,17 @@ __all__ = [
     "BoundPath",
     "BoundReport",
     "Estimate",
+    "GainInterval",
     "PartitionOracles",
+    "RefinementOracle",
     "Spectrum",
     "TreeOracles",
     "bias_variance",
     "binary_kl",
     "bound_path",
+    "common_refinement",
     "effective_dimension",
+    "entropy_gain_limits",
     "gram_spectrum",
     "held_out_kl",
     "informed_bounds",
@@ -35,4 +41,5 @@ __all__ = [
     "risk_bounds",
     "smallest_rows",
     "squared_loss_terms",
+    "variance_gain_limits",
 ]

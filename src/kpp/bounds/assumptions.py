@@ -140,6 +140,13 @@ def check_range(question: Question, y_range: Any) -> Range | None:
         raise RefusedError(
             f"y_range holds the limits of a number; this is a classifier; got {y_range!r}."
         )
+    return check_limits(y_range)
+
+
+def check_limits(y_range: Any) -> Range | None:
+    """Refuse limits that are not two rising numbers; None stays None."""
+    if y_range is None:
+        return None
     try:
         low, high = (float(limit) for limit in y_range)
     except (TypeError, ValueError):

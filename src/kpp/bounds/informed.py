@@ -274,7 +274,7 @@ def clipped_losses(predictor: LinearPredictor, limits: Range) -> FloatArray:
     """Errors, a tie counted as one; or squared losses of target and prediction, clipped."""
     if predictor.n_classes:
         errors = (class_margins(predictor.scores, predictor.target) <= 0).any(axis=1)
-        return errors.astype(np.float64)
+        return np.asarray(errors, dtype=np.float64)
     g = np.clip(predictor.scores[:, 0], *limits)
     losses: FloatArray = np.square(np.clip(predictor.target, *limits) - g)
     return losses

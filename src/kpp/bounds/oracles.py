@@ -7,11 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from kpp._checks import check_choice, check_sample_weight
+from kpp._checks import RefusedError, check_choice, check_sample_weight
 from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray, IntArray
-from kpp.bounds.assumptions import is_honest
+from kpp.bounds.assumptions import (
+    check_limits,
+    is_honest,
+    range_assumption,
+    representation_assumption,
+    rows_assumption,
+)
+from kpp.bounds.gains import Cells, GainInterval, GainSample, gain_interval
+from kpp.bounds.results import Assumption, check_delta
 from kpp.bounds.samples import SAMPLES, Sample, sample_of
 from kpp.forest.arrays import Forest
 from kpp.forest.route import route
@@ -21,6 +29,14 @@ from kpp.models.asking import ask
 from kpp.models.data import check_target
 
 KINDS = ("variance", "entropy")
+OF_A_FOREST = (
+    Assumption(
+        "representation independent of the sample",
+        None,
+        "the caller says that these labels have not grown the forest",
+    ),
+    Assumption("independent rows", None, "rows are taken as independent draws of one distribution"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +88,12 @@ class PartitionOracles(Shown):
     is_honest : bool or None
         Whether the trees know nothing of these labels; None where only the caller knows. False
         wherever `risk_bounds` says that trees and rows are not independent.
+    samples : tuple of GainSample
+        What `interval` needs: one, or one for each fold of a cross-fit model on "fit".
+    assumptions : tuple of Assumption
+        Whether the trees have seen the labels, and how the rows were drawn.
+    is_weighted : bool
+        Whether the rows had weights.
     """
 
     kind: str
@@ -80,6 +102,9 @@ class PartitionOracles(Shown):
     n_rows: int
     regime: str
     is_honest: bool | None
+    samples: tuple[GainSample, ...] = ()
+    assumptions: tuple[Assumption, ...] = OF_A_FOREST
+    is_weighted: bool = False
 
     @property
     def leaf_risk(self) -> float:
@@ -101,6 +126,74 @@ class PartitionOracles(Shown):
         """Largest violation of the identity over the trees; rounding only."""
         total = self.per_tree.leaf_risk + self.per_tree.gain
         return float(np.abs(total - self.per_tree.root).max())
+
+    def interval(
+        self, delta: float = 0.05, *, y_range: tuple[float, float] | None = None
+    ) -> GainInterval:
+        r"""Return limits of the gain on the population, mean over trees.
+
+        Parameters
+        ----------
+        delta : float
+            Probability with which they may fail.
+        y_range : tuple of float, optional
+            L and U with :math:`L \le Y \le U`, known beforehand; for the variance only. Without it
+            the limits of the sample are plugged in, and the interval is no guarantee.
+
+        Returns
+        -------
+        interval : GainInterval
+            The limits need partitions that were fixed before the sample: `is_guarantee` says
+            whether that is so.
+
+        Notes
+        -----
+        The number of trees costs nothing: the limits are of the mean. See the proofs, "The gain
+        of a fixed partition".
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> from kpp import KPPClassifier, partition_oracles
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> forest = RandomForestClassifier(20, max_leaf_nodes=4, random_state=0)
+        >>> model = KPPClassifier(forest, regime="honest", alpha=0.01, random_state=0).fit(X, y)
+        >>> interval = partition_oracles(model, X, y, sample="fit").interval()
+        >>> [round(limit, 2) for limit in (interval.lower, interval.estimate, interval.upper)]
+        [0.19, 0.38, 0.69]
+        >>> interval.is_guarantee
+        True
+        """
+        check_delta(delta)
+        if self.is_weighted:
+            raise RefusedError(
+                "The interval counts rows, and these have weights: leave out sample_weight."
+            )
+        if not self.samples:
+            raise RefusedError(
+                f"The interval is that of one column of y: {self.kind} of several, or oracles that "
+                "partition_oracles has not made, have none."
+            )
+        assumptions = list(self.assumptions)
+        width = np.nan
+        if self.kind == "variance":
+            low = min(sample.limits[0] for sample in self.samples)
+            high = max(sample.limits[1] for sample in self.samples)
+            known = check_limits(y_range)
+            if known is None:
+                said = f"[{low:g}, {high:g}] was plugged in from the sample; give y_range"
+                assumptions.append(Assumption("range of Y", False, said))
+                width = high - low
+            else:
+                assumptions.append(range_assumption(np.array([low, high]), known))
+                width = known[1] - known[0]
+        elif y_range is not None:
+            raise RefusedError(f"y_range holds the limits of a number; got {y_range!r} for labels.")
+        else:
+            said = f"{len(self.samples[0].class_counts)} classes, known beforehand"  # type: ignore[arg-type]
+            assumptions.append(Assumption("classes", None, said))
+        return gain_interval(self.samples, self.kind, delta, width, tuple(assumptions))
 
     def to_frame(self) -> Any:
         """Return one line per tree.
@@ -182,9 +275,9 @@ def partition_oracles(
             raise ValueError(
                 f"sample={sample!r} is for a fitted model: a bare forest knows no rows of a fit."
             )
-        is_classification = np.asarray(y).dtype.kind != "f"
+        n_classes = 0 if np.asarray(y).dtype.kind == "f" else len(np.unique(y))
         groups = [([(model, route(model, X))], np.arange(len(X)))]
-        return _oracles(groups, len(X), y, sample_weight, is_classification=is_classification)
+        return _oracles(groups, len(X), y, sample_weight, n_classes=n_classes)
     try:
         question = ask(model)
     except TypeError as error:
@@ -226,15 +319,21 @@ def oracles_at(data: Sample, y: Any, sample_weight: Any = None) -> PartitionOrac
     for forests, own in parts:
         at = rows if len(own) == len(rows) else rows.take(own)
         groups.append(([(forest, at.leaf_ids_of(forest)) for forest in forests], own))
+    classes = question.additive.classes
     oracles = _oracles(
         groups,
         len(rows),
         y,
         sample_weight,
-        is_classification=question.is_classifier,
+        n_classes=0 if classes is None else len(classes),
         n_jobs=model.n_jobs,
     )
-    return replace(oracles, regime=question.regime.name, is_honest=is_honest(data))
+    return replace(
+        oracles,
+        regime=question.regime.name,
+        is_honest=is_honest(data),
+        assumptions=(representation_assumption(data), rows_assumption(data)),
+    )
 
 
 def _oracles(
@@ -243,30 +342,49 @@ def _oracles(
     y: Any,
     sample_weight: Any,
     *,
-    is_classification: bool,
+    n_classes: int,
     n_jobs: int | None = None,
 ) -> PartitionOracles:
-    """The oracles of forests and the leaves of rows in them, each group at rows of its own."""
-    kind = "entropy" if is_classification else "variance"
+    """The oracles of forests and the leaves of rows in them, each group at rows of its own.
+
+    0 classes stand for a number.
+    """
+    kind = "entropy" if n_classes else "variance"
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n_all_rows)
     parts: list[TreeOracles] = []
+    samples: list[GainSample] = []
     n_rows = 0
     for forests, index in groups:
         y_own = y if len(index) == n_all_rows else np.asarray(y)[index]
         weight_own = None if weight is None else weight[index]
         n_own = len(index) if weight_own is None else int(np.count_nonzero(weight_own))
         n_rows += n_own
+        found, corrected, leaves = [], [], []
         for forest, leaf_ids in forests:
             statistics = node_statistics(
                 forest,
                 None,
                 y_own,
                 weight_own,
-                classification=is_classification,
+                classification=n_classes > 0,
                 leaf_ids=leaf_ids,
                 n_jobs=n_jobs,
             )
-            parts.append(_tree_parts(forest, statistics, kind, n_own))
+            found.append(_tree_parts(forest, statistics, kind, n_own))
+            corrected.append(_corrected_gains(forest, statistics))
+            leaves.append(np.add.reduceat(forest.is_leaf.astype(np.int64), forest.roots))
+        samples.append(
+            GainSample(
+                gain=float(np.concatenate([part.gain for part in found]).mean()),
+                corrected=float(np.concatenate(corrected).mean()),
+                n_partitions=len(np.concatenate(leaves)),
+                n_rows=n_own,
+                n_cells=float(np.concatenate([part.n_leaves for part in found]).mean()),
+                most_cells=float(np.minimum(np.concatenate(leaves), n_own).mean()),
+                **target_facts(y_own, n_classes),
+            )
+        )
+        parts += found
     root = np.concatenate([part.root for part in parts])
     return PartitionOracles(
         kind=kind,
@@ -281,7 +399,34 @@ def _oracles(
         n_rows=n_rows,
         regime="none",
         is_honest=None,
+        samples=tuple(samples) if np.ndim(y) == 1 else (),
+        is_weighted=weight is not None,
     )
+
+
+def target_facts(y: Any, n_classes: int) -> dict[str, Any]:
+    """What the limits of a gain need of the target: rows of each class, or its extremes."""
+    if not n_classes:
+        return {"limits": (float(np.min(y)), float(np.max(y)))}
+    counts = np.unique(y, return_counts=True)[1]
+    # A class of the model without rows here still counts as one.
+    return {"class_counts": np.pad(counts, (0, max(n_classes - len(counts), 0)))}
+
+
+def _corrected_gains(forest: Forest, statistics: NodeStatistics) -> FloatArray:
+    """The gain of every tree without the bias of small leaves, shape (n_trees,)."""
+    starts, stops = forest.tree_offsets[:-1], forest.tree_offsets[1:]
+    gains = []
+    for start, stop in zip(starts, stops, strict=True):
+        leaves = start + np.flatnonzero(forest.is_leaf[start:stop])
+        root, cells = (_cells(statistics, nodes) for nodes in (np.array([start]), leaves))
+        gains.append(root.corrected_risk() - cells.corrected_risk())
+    return np.array(gains)
+
+
+def _cells(statistics: NodeStatistics, nodes: AnyArray) -> Cells:
+    own = statistics.take(nodes)
+    return Cells(own.count, own.variance, own.class_share)
 
 
 def _functional(statistics: NodeStatistics, kind: str) -> FloatArray:

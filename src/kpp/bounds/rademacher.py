@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from kpp._checks import RefusedError
 from kpp.bounds.assumptions import (
     preparation_assumptions,
     representation_assumption,
@@ -51,11 +54,14 @@ def rademacher_complexity(radius: float, trace: float, n_rows: int, *, n_classes
     return float(radius / n_rows * np.sqrt(scores * trace))
 
 
-def trace_bounds(sample: Sample, predictor: LinearPredictor, delta: float) -> list[Bound]:
+def trace_bounds(
+    sample: Sample, predictor: LinearPredictor, delta: float, radius: float | None = None
+) -> list[Bound]:
     """RG-02 or CL-02: the complexity of the proposition, and twice it, as it enters a bound."""
     label = "CL-02" if predictor.n_classes else "RG-02"
+    B = predictor.norm if radius is None else radius
     value = rademacher_complexity(
-        predictor.norm, predictor.trace, predictor.n_rows, n_classes=predictor.n_classes
+        B, predictor.trace, predictor.n_rows, n_classes=predictor.n_classes
     )
     found = []
     for name, factor, constant in (
@@ -75,28 +81,52 @@ def trace_bounds(sample: Sample, predictor: LinearPredictor, delta: float) -> li
                 n_rows=predictor.n_rows,
                 delta=delta,
                 constant=constant,
-                assumptions=class_assumptions(sample, predictor),
-                details={"B": predictor.norm, "trace": predictor.trace},
+                assumptions=class_assumptions(sample, predictor, radius=radius),
+                details={"B": B, "trace": predictor.trace},
             )
         )
     return found
 
 
+def check_radius(radius: Any) -> float | None:
+    """Refuse a radius that is not a positive finite number; None stays None."""
+    if radius is None:
+        return None
+    if not isinstance(radius, int | float | np.number) or not 0 < radius < np.inf:
+        raise RefusedError(f"radius is a positive finite number B >= |w|; got {radius!r}.")
+    return float(radius)
+
+
+def check_covers(radius: float | None, predictor: LinearPredictor, which: str = "") -> None:
+    """Refuse a ball that does not hold the coefficients."""
+    if radius is not None and predictor.norm > radius:
+        raise RefusedError(
+            f"radius={radius:g} does not cover this model: its |w|{which} is "
+            f"{predictor.norm:.6g}, and the bound speaks of |w| <= B only. Fit with "
+            f"max_norm={radius:g}, or give a larger radius that was fixed before the sample."
+        )
+
+
 def class_assumptions(
-    sample: Sample, predictor: LinearPredictor, *others: Assumption
+    sample: Sample,
+    predictor: LinearPredictor,
+    *others: Assumption,
+    radius: float | None = None,
 ) -> tuple[Assumption, ...]:
     """What the paper's bounds ask of the class and of the sample; `others` are those of one bound.
 
     What fails by the preparation comes last, whatever the bound.
     """
-    radius = Assumption(
-        "radius B fixed before the sample",
-        True,
-        "these rows were not used by fit, and B = |w| was known before them",
-    )
-    if sample.kind != "test" or sample.seen is not None:
-        radius = Assumption(
-            "radius B fixed before the sample", False, "B = |w| was taken after the fit"
+    name = "radius B fixed before the sample"
+    if radius is not None:
+        ball = Assumption(
+            name, None, f"the caller says that B = {radius:g} was fixed before the sample"
+        )
+    elif sample.kind != "test" or sample.seen is not None:
+        ball = Assumption(name, False, "B = |w| was taken after the fit; give radius")
+    else:
+        ball = Assumption(
+            name, True, "these rows were not used by fit, and B = |w| was known before them"
         )
     if not predictor.intercept.any():
         intercept = Assumption("homogeneous class", True, "there is no intercept")
@@ -111,7 +141,7 @@ def class_assumptions(
     return (
         representation_assumption(sample),
         rows_assumption(sample),
-        radius,
+        ball,
         intercept,
         norm,
         *others,

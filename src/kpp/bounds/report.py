@@ -16,7 +16,7 @@ from kpp.bounds.assumptions import (
 from kpp.bounds.grouped import group_bounds
 from kpp.bounds.informed import NO_LIMITS, held_out_parts, informed_on, trivial_level
 from kpp.bounds.predictors import LinearPredictor
-from kpp.bounds.rademacher import trace_bounds
+from kpp.bounds.rademacher import check_covers, check_radius, trace_bounds
 from kpp.bounds.results import Assumption, Bound, BoundReport, check_delta
 from kpp.bounds.samples import Sample, ask_one_target, sample_of
 from kpp.bounds.uniform import uniform_bounds
@@ -33,10 +33,11 @@ def risk_bounds(
     y_range: tuple[float, float] | None = None,
     groups: Any = None,
     independent_duplicates: bool = False,
+    radius: float | None = None,
 ) -> BoundReport:
     r"""Bound the risk of a fitted model, and say which of the bounds are guarantees.
 
-    The paper's bounds are evaluated in its convention, :math:`B = \|\hat w\|`: the trace bound
+    The paper's bounds are evaluated at `radius`, or at :math:`B = \|\hat w\|`: the trace bound
     (RG-02, CL-02), the uniform squared-loss bound with the printed constant and the one that its
     proof gives (RG-03), the uniform logistic bound and its calibration to the 0/1 error (CL-03).
     On the fit fold of an honest, fixed or cross-fit model follow the informed bounds. On test rows
@@ -66,6 +67,10 @@ def risk_bounds(
         Whether rows that are equal in every column are independent draws that happen to agree,
         as in a table of few whole numbers. Otherwise they are taken for copies, and void what
         rests on independent rows.
+    radius : float, optional
+        B, fixed before the sample, with :math:`\|\hat w\| \le B` over all scores (fit with
+        ``max_norm=B``): the paper's bounds are then those that it states, and can be guarantees
+        on the fit fold. In the cross-fit regime it holds for the coefficients of every fold.
 
     Returns
     -------
@@ -94,15 +99,16 @@ def risk_bounds(
     """
     question = ask_one_target(model)
     check_delta(delta)
-    limits = check_range(question, y_range)
+    limits, ball = check_range(question, y_range), check_radius(radius)
     data = sample_of(
         question, X, y, sample, groups=groups, independent_duplicates=independent_duplicates
     )
     is_regression = data.n_classes == 0
     if data.by_folds:
-        found = _by_folds(data, delta, limits)
+        found = _by_folds(data, delta, limits, ball)
     else:
-        found = _of_the_paper(data, data.predictor, delta, limits)
+        check_covers(ball, data.predictor)
+        found = _of_the_paper(data, data.predictor, delta, limits, ball)
     notes = []
     fresh = sample == "test" or (sample == "fit" and not question.regime.grows_on_fit_rows)
     if data.groups is not None and fresh and not data.by_folds:
@@ -130,18 +136,25 @@ def risk_bounds(
 
 
 def _of_the_paper(
-    sample: Sample, predictor: LinearPredictor, delta: float, y_range: Range | None
+    sample: Sample,
+    predictor: LinearPredictor,
+    delta: float,
+    y_range: Range | None,
+    radius: float | None,
 ) -> list[Bound]:
-    bounds = trace_bounds(sample, predictor, delta)
-    return bounds + uniform_bounds(sample, predictor, delta, y_range)
+    bounds = trace_bounds(sample, predictor, delta, radius)
+    return bounds + uniform_bounds(sample, predictor, delta, y_range, radius)
 
 
-def _by_folds(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
+def _by_folds(
+    sample: Sample, delta: float, y_range: Range | None, radius: float | None
+) -> list[Bound]:
     """The paper's bounds fold by fold; the logistic and squared losses are convex."""
     by_name: dict[str, list[Bound]] = {}
     predictors = sample.folds()
     for q, predictor in enumerate(predictors):
-        for bound in _of_the_paper(sample, predictor, delta / len(predictors), y_range):
+        check_covers(radius, predictor, f" in fold {q}")
+        for bound in _of_the_paper(sample, predictor, delta / len(predictors), y_range, radius):
             own = replace(bound, name=f"{bound.name}, fold {q}")
             by_name.setdefault(bound.name, []).append(own)
     return [bound for bounds in by_name.values() for bound in bounds]

@@ -1,7 +1,8 @@
 r"""The paper's uniform bounds: squared loss (RG-03), logistic loss (CL-03), and the 0/1 error.
 
 Each is the empirical risk, a Rademacher term and a confidence term, over the homogeneous class
-:math:`\{x \mapsto \langle w, \Phi(x) \rangle : \|w\| \le B\}`, evaluated at :math:`B = \|\hat w\|`.
+:math:`\{x \mapsto \langle w, \Phi(x) \rangle : \|w\| \le B\}`, evaluated at a given B, or at
+:math:`B = \|\hat w\|`.
 """
 
 from __future__ import annotations
@@ -125,11 +126,16 @@ def logistic_loss_terms(
 
 
 def uniform_bounds(
-    sample: Sample, predictor: LinearPredictor, delta: float, y_range: Range | None
+    sample: Sample,
+    predictor: LinearPredictor,
+    delta: float,
+    y_range: Range | None,
+    radius: float | None = None,
 ) -> list[Bound]:
     """RG-03 with both constants; or CL-03, and the 0/1 error by calibration."""
+    B = predictor.norm if radius is None else radius
     # Predictions lie in [-B R, B R]; R is at most 1 for one forest, not for several.
-    radius = predictor.norm * max(1.0, predictor.map.sup_norm())
+    largest = B * max(1.0, predictor.map.sup_norm())
     common: dict[str, Any] = {
         "regime": sample.question.regime.name,
         "sample": sample.kind,
@@ -137,14 +143,14 @@ def uniform_bounds(
         "delta": delta,
     }
     if predictor.n_classes == 0:
-        return _squared(sample, predictor, radius, y_range, common)
-    assumptions = class_assumptions(sample, predictor)
+        return _squared(sample, predictor, (B, largest), radius, y_range, common)
+    assumptions = class_assumptions(sample, predictor, radius=radius)
     terms = logistic_loss_terms(
-        radius, predictor.trace, predictor.n_rows, delta, n_classes=predictor.n_classes
+        largest, predictor.trace, predictor.n_rows, delta, n_classes=predictor.n_classes
     )
     risk = float(logistic_losses(predictor.scores, predictor.target).mean())
     constant = "printed = proof" if predictor.n_classes == 2 else "vector contraction"
-    details = {"B": predictor.norm, "trace": predictor.trace}
+    details = {"B": B, "trace": predictor.trace}
     return [
         Bound(
             name="CL-03 uniform logistic",
@@ -177,7 +183,8 @@ def uniform_bounds(
 def _squared(
     sample: Sample,
     predictor: LinearPredictor,
-    radius: float,
+    radii: tuple[float, float],
+    radius: float | None,
     y_range: Range | None,
     common: dict[str, Any],
 ) -> list[Bound]:
@@ -195,7 +202,7 @@ def _squared(
     found = []
     for constant in CONSTANTS:
         terms = squared_loss_terms(
-            radius, largest, predictor.trace, predictor.n_rows, common["delta"], constant=constant
+            radii[1], largest, predictor.trace, predictor.n_rows, common["delta"], constant=constant
         )
         found.append(
             Bound(
@@ -206,8 +213,8 @@ def _squared(
                 confidence=terms[1],
                 trivial_level=largest**2,
                 constant=constant,
-                assumptions=class_assumptions(sample, predictor, envelope),
-                details={"B": predictor.norm, "M": largest, "trace": predictor.trace},
+                assumptions=class_assumptions(sample, predictor, envelope, radius=radius),
+                details={"B": radii[0], "M": largest, "trace": predictor.trace},
                 **common,
             )
         )

@@ -9,6 +9,7 @@ from kpp.diagnostics.display import (
     SpectrumDisplay,
 )
 from kpp.diagnostics.findings import Check, Finding
+from kpp.diagnostics.margins import MarginTail, margin_tail
 from kpp.diagnostics.metrics import (
     classification_metrics,
     predictive_metrics,
@@ -25,11 +26,13 @@ __all__ = [
     "Finding",
     "HalfForestDisplay",
     "MarginDisplay",
+    "MarginTail",
     "Observable",
     "SpectrumDisplay",
     "audit",
     "classification_metrics",
     "diagnose",
+    "margin_tail",
     "predictive_metrics",
     "regression_metrics",
 ]

@@ -75,6 +75,11 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         "balanced" counts the partition fold.
     fit_intercept : bool, default=True
         Whether an unpenalised intercept is fitted. False is the class that the bounds speak of.
+    max_norm : float, default=None
+        Most that the norm of w may be, over all scores; of each fold in the cross-fit regime.
+        Where the fit exceeds it, alpha is raised until it does not: the solution of the problem
+        with :math:`\|w\| \le B` as a constraint. For `risk_bounds` with a radius that was fixed
+        beforehand.
     tol : float, default=1e-8
         Norm of the gradient, relative to the root mean square of the rows' norms.
     max_iter : int, default=1000
@@ -110,7 +115,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     additive_ : AdditiveForest
         The model as forests with one number per node and score.
     alpha_ : float
-        The penalty that was used.
+        The penalty that was used; above the chosen one where `max_norm` has raised it.
     alpha_selection_ : str
         How it was found: "fold-grown", "regrown", "frozen" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
@@ -173,6 +178,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         center: str = "zero",
         class_weight: Any = None,
         fit_intercept: bool = True,
+        max_norm: float | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -195,6 +201,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             honest_fraction=honest_fraction,
             center=center,
             fit_intercept=fit_intercept,
+            max_norm=max_norm,
             tol=tol,
             max_iter=max_iter,
             n_jobs=n_jobs,

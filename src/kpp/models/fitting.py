@@ -14,7 +14,7 @@ from kpp.models.fits import Center, LinearFit
 from kpp.models.plans import FitPlan
 from kpp.models.selection import FoldSolution, LayerSettings, Selection, select
 from kpp.scores import AdditiveForest
-from kpp.solvers import Solutions
+from kpp.solvers import LinearProblem, Solutions
 
 FITTING = "fitting the linear layer"
 
@@ -118,9 +118,11 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         own = layer.rows
         part_offset = None if offset is None else offset[own]
         problem = settings.pose(layer.map, target[own], weight[own], part_offset)
-        solved.append(
-            problem.solve(np.array([alphas[-1]]), tol=settings.tol, max_iter=settings.max_iter)
-        )
+        found = problem.solve(np.array([alphas[-1]]), tol=settings.tol, max_iter=settings.max_iter)
+        if settings.max_norm is not None:
+            found = within_norm(problem, found, layer.map, settings)
+            alphas[-1] = float(found.alphas[0])
+        solved.append(found)
     progress(FITTING, len(layers), len(layers))
     # Layers have maps of their own, side by side in the model's: their average has the coefficients
     # c_q w_q on block q and the intercept sum_q c_q b_q.
@@ -152,6 +154,8 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
     if len(fits) == 1:
         vars(fits[0])["node_coef"] = node_coef  # kept once
     alpha = _alpha(settings, selection, unit)
+    if settings.max_norm is not None:
+        alpha = float(np.mean(alphas))
     return FittedPlan(
         map=plan.map,
         node_coef=node_coef,
@@ -165,6 +169,65 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         fold_fits=fold_fits,
         n_iter=sum(found.n_iter for found in solved),
     )
+
+
+def within_norm(
+    problem: LinearProblem, found: Solutions, block: MapBlock, settings: LayerSettings
+) -> Solutions:
+    r"""Raise alpha until the norm of w is at most `max_norm`.
+
+    At the solution of a larger alpha the norm is not larger, so that the smallest such alpha is
+    the multiplier of the constrained problem. It is bracketed by factors, and then found by
+    interpolating log norm in log alpha.
+
+    Parameters
+    ----------
+    problem : LinearProblem
+        The layer.
+    found : Solutions
+        At the chosen alpha.
+    block : MapBlock
+        The map at the rows of the layer.
+    settings : LayerSettings
+        Norm and tolerances.
+
+    Returns
+    -------
+    solutions : Solutions
+        Of one alpha; `found` itself where it is within the norm.
+    """
+    most = settings.max_norm
+    assert most is not None
+
+    def log_norm(at: Solutions) -> float:
+        norm = np.linalg.norm([block.rmatvec(r) for r in at.dual[0].T])
+        return float(np.log(norm / most)) if norm > 0 else -np.inf
+
+    def solve(log_alpha: float) -> Solutions:
+        return problem.solve(
+            np.array([np.exp(log_alpha)]), tol=settings.tol, max_iter=settings.max_iter
+        )
+
+    low, low_norm = float(np.log(found.alphas[0])), log_norm(found)
+    if low_norm <= 0:
+        return found
+    high, high_norm, best = low, low_norm, found
+    while high_norm > 0:
+        low, low_norm = high, high_norm
+        high += np.log(8.0)
+        best = solve(high)
+        high_norm = log_norm(best)
+    # Just inside: the norm may fall short of the limit by this share.
+    while high_norm < -1e-6 and high - low > 1e-9:
+        share = low_norm / (low_norm - high_norm) if np.isfinite(high_norm) else 0.5
+        middle = low + (high - low) * min(max(share, 0.1), 0.9)
+        at = solve(middle)
+        norm = log_norm(at)
+        if norm > 0:
+            low, low_norm = middle, norm
+        else:
+            high, high_norm, best = middle, norm, at
+    return best
 
 
 def _alpha(settings: LayerSettings, selection: Selection | None, unit: float) -> float:

@@ -60,6 +60,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         honest_fraction: float = 0.5,
         center: str = "zero",
         fit_intercept: bool = True,
+        max_norm: float | None = None,
         tol: float = 1e-8,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -81,6 +82,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         self.honest_fraction = honest_fraction
         self.center = center
         self.fit_intercept = fit_intercept
+        self.max_norm = max_norm
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
@@ -165,6 +167,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
             alphas=self.alphas,
             scoring=self.scoring,
             fit_intercept=self.fit_intercept,
+            max_norm=self.max_norm,
             tol=self.tol,
             max_iter=self.max_iter,
             progress=progress,
@@ -224,6 +227,15 @@ class KPPLinearModel(ShowsItsFit, ABC):
             if not valid:
                 raise ValueError(
                     f"alpha must be 'auto' or a positive finite number; got {self.alpha!r}."
+                )
+        if self.max_norm is not None:
+            valid = isinstance(self.max_norm, int | float | np.number) and self.max_norm > 0
+            if not valid:
+                raise ValueError(f"max_norm must be None or positive; got {self.max_norm!r}.")
+            if self.center == "partition":
+                raise ValueError(
+                    "max_norm bounds |w|, and center='partition' shrinks to coefficients that "
+                    "may be larger: use center='zero'."
                 )
         if not 0 < self.honest_fraction < 1:
             raise ValueError(

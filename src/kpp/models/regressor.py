@@ -67,6 +67,11 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         shared model of the partition fold, whose trees are used.
     fit_intercept : bool, default=True
         Whether an unpenalised intercept is fitted. False is the class that the bounds speak of.
+    max_norm : float, default=None
+        Most that the norm of w may be, over all scores; of each fold in the cross-fit regime.
+        Where the fit exceeds it, alpha is raised until it does not: the solution of the problem
+        with :math:`\|w\| \le B` as a constraint. For `risk_bounds` with a radius that was fixed
+        beforehand.
     tol : float, default=1e-8
         Relative residual of the linear systems.
     max_iter : int, default=1000
@@ -100,7 +105,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     additive_ : AdditiveForest
         The model as forests with one number per node and score.
     alpha_ : float
-        The penalty that was used.
+        The penalty that was used; above the chosen one where `max_norm` has raised it.
     alpha_selection_ : str
         How it was found: "fold-grown", "regrown", "frozen" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)

@@ -46,6 +46,8 @@ class LayerSettings:
         Figure of merit of the out-of-fold predictions; None is the loss's own.
     fit_intercept, tol, max_iter
         As in `kpp.solvers`.
+    max_norm : float, optional
+        Most that the norm of the coefficients of a layer may be.
     progress : Progress
         Told of every fold.
     """
@@ -58,6 +60,7 @@ class LayerSettings:
     tol: float
     max_iter: int
     progress: Progress
+    max_norm: float | None = None
 
     def pose(
         self,

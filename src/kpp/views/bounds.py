@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from kpp._shown import picture
-from kpp.bounds import Assumption, BiasVariance, Bound, BoundPath, BoundReport, PartitionOracles
+from kpp.bounds import (
+    Assumption,
+    BiasVariance,
+    Bound,
+    BoundPath,
+    BoundReport,
+    GainInterval,
+    PartitionOracles,
+    RefinementOracle,
+)
 from kpp.views.html import card, chart, facts, note, table
 
 SEEN_LABELS = {
@@ -131,6 +140,49 @@ def partition_oracles(oracles: PartitionOracles) -> str:
             }
         ),
         note(SEEN_LABELS[oracles.is_honest]),
+    )
+
+
+@picture.register
+def refinement_oracle(result: RefinementOracle) -> str:
+    """The refinement beside the raw sum of its trees."""
+    return card(
+        f"RefinementOracle, {result.oracles.kind}",
+        facts(
+            {
+                f"{result.oracles.kind} at the root": result.root,
+                "gain on the sample": result.gain,
+                "estimate": result.estimate,
+                "raw sum, the gain of no partition": result.raw_sum,
+                "trees": result.n_trees,
+                "cells": result.n_cells,
+                "rows alone in a cell": result.n_alone,
+                "rows": result.oracles.n_rows,
+            }
+        ),
+        *([note(result.reason)] if result.reason else []),
+    )
+
+
+@picture.register
+def gain_interval(result: GainInterval) -> str:
+    """The limits, what they are worth, and their conditions."""
+    worth = "guarantee" if result.is_guarantee else "diagnostic only"
+    return card(
+        f"GainInterval, {result.kind}",
+        facts(
+            {
+                "lower limit": result.lower,
+                "estimate": result.estimate,
+                "upper limit": result.upper,
+                "never above": result.most,
+                "status": f"{worth}, trivial" if result.is_trivial else worth,
+                "rows": result.n_rows,
+                "may fail with probability": result.delta,
+            }
+        ),
+        conditions(result.assumptions),
+        *([note(result.note)] if result.note else []),
     )
 
 
