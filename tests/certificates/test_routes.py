@@ -102,7 +102,7 @@ def radii(model, rows):
     return certify(model, rows).radius, certify_raw(model, rows, effort=2000).radius
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_one_row_in_any_form():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=[f"c{j}" for j in range(30)])

@@ -46,7 +46,7 @@ def saabas(forest, X):
     return constant, values
 
 
-@pytest.mark.filterwarnings("ignore:distutils Version classes:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("kind", NUMERICAL)
 def test_saabas_of_the_collapsed_forest(kind):
     model, X = fitted(kind)

@@ -16,6 +16,7 @@ from sklearn.ensemble import (
     ExtraTreesRegressor,
     RandomForestRegressor,
 )
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -65,7 +66,9 @@ def test_weights_and_groups_are_routed(diabetes):
         pipeline = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), routed)
         given = {"sample_weight": weight, "groups": groups}
         pipeline.fit(X, y, **given)
-        cross_validate(pipeline, X, y, cv=2, params=given, error_score="raise")
+        # scikit-learn 1.6 does not ask a pipeline's last step what its score requests.
+        score = get_scorer("r2").set_score_request(sample_weight=True)
+        cross_validate(pipeline, X, y, cv=2, scoring=score, params=given, error_score="raise")
         direct = clone(model).fit(StandardScaler().fit_transform(X), y, weight, groups)
     assert np.array_equal(pipeline[-1].node_coef_, direct.node_coef_)
     for _, test in direct.folds_:
