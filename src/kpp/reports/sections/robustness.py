@@ -31,6 +31,7 @@ def make(subject: Subject) -> dict[str, Any]:
         "metric": "certified accuracy" if accuracy else "certified root mean squared error",
         "is_accuracy": accuracy,
         "n_rows": len(index),
+        "called": subject.called,
         "radii": radii,
         "leafwise": values(leafwise),
         "lipschitz": values(paper),

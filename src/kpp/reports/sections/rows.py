@@ -62,6 +62,7 @@ def make(subject: Subject, progress: Tell) -> dict[str, Any]:
         "value_variables": [subject.variables[j] for j in kept],
         "n_other_values": len(subject.variables) - len(kept),
         "n_rows": subject.n_rows,
+        "called": subject.called,
         "epsilon": epsilon,
         "problems": problems,
         "has_labels": any(row["label"] != str(row["row"]) for row in rows),
