@@ -328,6 +328,43 @@ def test_rows_of_the_fit_are_never_test_rows(run, tmp_path):
     assert "--sample train takes the rows of the fit" in done.err
 
 
+@pytest.mark.parametrize(("name", "label"), [("cls", None), ("reg", None), ("iris", "iris")])
+def test_report_and_explain_agree_on_every_row(run, folder, tmp_path, name, label):
+    """The same class, the same baseline and the same contributions, of both classes of two."""
+    table = label or folder / f"{name}.csv"
+    done = run(
+        *("report", table, "--model", folder / f"{name}.kpp", "--max-rows", 12),
+        *("--out", tmp_path / "r.html", "--json", "-"),
+    )
+    section = done.data["sections"]["rows"]
+    held_out = held_out_rows(150 if label else 160)
+    explained = set()
+    for row in section["rows"]:
+        place = held_out[row["row"]]
+        command = ["explain", folder / f"{name}.kpp", table, "--row", place, "--json"]
+        own = run(*command).data
+        first = row["waterfalls"][0]
+        if name != "reg":
+            assert first["output"] == own["output"] == row["predicted"]
+        assert first["score"] == pytest.approx(own["score"], rel=1e-12, abs=1e-12)
+        assert first["baseline"] == pytest.approx(own["baseline"], rel=1e-12, abs=1e-12)
+        values = {c["column"]: c["contribution"] for c in own["contributions"]}
+        for term in first["terms"]:
+            column = next(c for c in values if c == term["variable"] or c == HOSTILE)
+            if term["variable"] in values:
+                column = term["variable"]
+            assert term["contribution"] == pytest.approx(values[column], rel=1e-9, abs=1e-12)
+        total = first["baseline"] + sum(t["contribution"] for t in first["terms"])
+        assert total + first["others"] == pytest.approx(first["score"])
+        assert row["rules"]["score"] == pytest.approx(own["score"])
+        assert row["rules"]["baseline"] == pytest.approx(own["rules_baseline"])
+        assert row["carriers"]["score"] == pytest.approx(own["score"])
+        assert own["convention"] == section["convention"]
+        explained.add(first["output"])
+    assert len(explained) == {"cls": 2, "reg": 1, "iris": 3}[name]
+    assert section["convention"] in (tmp_path / "r.html").read_text()
+
+
 def test_a_fit_that_holds_nothing_out(run, tmp_path):
     fitting = ["--test-size", 0, "--trees", 25, "--jobs", 1, "-o", tmp_path / "m.kpp"]
     run("fit", "breast_cancer", *fitting)
