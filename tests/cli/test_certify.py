@@ -9,6 +9,8 @@ import pytest
 from kpp import certify, path_distance
 from kpp.io import load
 
+ALL = ["--rows", "all"]
+
 
 def prepared(folder, name):
     model = load(folder / f"{name}.kpp")
@@ -17,7 +19,9 @@ def prepared(folder, name):
 
 
 def test_a_file(run, folder):
-    done = run("certify", folder / "cls.kpp", folder / "cls.csv", "--id", "id", "-q")
+    done = run(
+        "certify", folder / "cls.kpp", folder / "cls.csv", "--id", "id", "-q", "--rows", "all"
+    )
     got = pd.read_csv(io.StringIO(done.out))
     inner, X = prepared(folder, "cls")
     certificate = certify(inner, X)
@@ -77,7 +81,17 @@ def test_regression_needs_a_tolerance(run, folder, tmp_path):
     assert done.code == 2
     assert "positive" in done.err
     out = tmp_path / "c.parquet"
-    run("certify", folder / "reg.kpp", folder / "reg.csv", "--epsilon", "2", "-o", out)
+    run(
+        "certify",
+        folder / "reg.kpp",
+        folder / "reg.csv",
+        "--epsilon",
+        "2",
+        "-o",
+        out,
+        "--rows",
+        "all",
+    )
     inner, X = prepared(folder, "reg")
     got = pd.read_parquet(out)
     assert (got["radius"].to_numpy() == certify(inner, X, epsilon=2.0).radius).all()
@@ -93,7 +107,9 @@ def test_epsilon_is_not_for_classes(run, folder):
 def test_columns_may_be_called_like_ours(run, folder, tmp_path):
     frame = pd.read_csv(folder / "cls.csv").assign(radius=1, row=2)
     frame.to_csv(tmp_path / "x.csv", index=False)
-    done = run("certify", folder / "cls.kpp", tmp_path / "x.csv", "--id", "radius", "-q")
+    done = run(
+        "certify", folder / "cls.kpp", tmp_path / "x.csv", "--id", "radius", "-q", "--rows", "all"
+    )
     got = pd.read_csv(io.StringIO(done.out))
     assert len(got.columns) == len(set(got.columns))
     inner, X = prepared(folder, "cls")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cli_tables import HOSTILE
+from sklearn.model_selection import train_test_split
 
 from kpp import Forest, KPPEmbedding, KPPRegressor, diagnose
 from kpp.io import load, save
@@ -16,10 +17,17 @@ from kpp.tables.writing import replace_file
 FEW = ["--trees", "10", "--jobs", "1"]
 
 
+def held_out_rows(n_rows, seed=0):
+    """The rows that `kpp fit` draws for the test."""
+    return np.sort(
+        train_test_split(np.arange(n_rows), test_size=-(-n_rows // 5), random_state=seed)[1]
+    )
+
+
 def test_diagnose_is_the_librarys(run, folder):
     data = run("diagnose", folder / "cls.kpp", folder / "cls.csv", "--json").data
     model = load(folder / "cls.kpp")
-    frame = pd.read_csv(folder / "cls.csv")
+    frame = pd.read_csv(folder / "cls.csv").iloc[held_out_rows(160)]
     X = model[0].transform(frame[list(model[0].feature_names_in_)])
     own = diagnose(model[-1], X, frame["label"].to_numpy()).to_dict()
     assert {key: data[key] for key in own} == json.loads(json.dumps(own))
@@ -30,7 +38,7 @@ def test_diagnose_for_people(run, folder):
     done = run("diagnose", folder / "reg.kpp", folder / "reg.csv")
     assert done.code == 0
     assert "effective_dimension_per_row" in done.out
-    assert "160 test rows, regime shared" in done.out
+    assert "On the 32 rows of reg.csv that fit held out; regime shared" in done.out
     assert "KPP004 warning" in done.out
 
 
@@ -85,7 +93,7 @@ def test_labels_that_the_model_does_not_know(run, folder, tmp_path):
     frame.loc[3, "label"] = "middle"
     frame.loc[4, "label"] = None
     frame.to_csv(tmp_path / "x.csv", index=False)
-    done = run("diagnose", folder / "cls.kpp", tmp_path / "x.csv")
+    done = run("diagnose", folder / "cls.kpp", tmp_path / "x.csv", "--rows", "all")
     assert done.code == 2
     assert "holds 'middle', which the model has not seen" in done.err
     assert "1 row(s) without 'label'" in done.err
@@ -227,8 +235,10 @@ def test_a_report_of_a_model_honours_ids_weights_and_limits(run, folder, tmp_pat
     frame.to_csv(tmp_path / "x.csv", index=False)
     common = [tmp_path / "x.csv", "--model", folder / "reg.kpp"]
     weighed, page = report_json(run, tmp_path, *common, "--id", "other", "--weights", "w")
+    held_out = held_out_rows(160)
     for row in weighed["sections"]["rows"]["rows"]:
-        assert row["label"] == str(1000 + row["row"])
+        assert row["label"] == str(1000 + held_out[row["row"]])
+    frame = frame.iloc[held_out]
     model = load(folder / "reg.kpp")
     error = frame["price"] - model.predict(frame[list(model[0].feature_names_in_)])
     line = weighed["sections"]["quality"]["tables"][0]["lines"][0]
@@ -236,15 +246,21 @@ def test_a_report_of_a_model_honours_ids_weights_and_limits(run, folder, tmp_pat
     # The id of the fit, where none is named; and limits of the target reach the bounds.
     plain, _ = report_json(run, tmp_path, *common, "--y-range", "-500", "500")
     assert [row["label"] for row in plain["sections"]["rows"]["rows"]] == [
-        f"row {row['row']:04d}" for row in plain["sections"]["rows"]["rows"]
+        f"row {held_out[row['row']]:04d}" for row in plain["sections"]["rows"]["rows"]
     ]
     text = json.dumps(plain["sections"]["bounds"])
     assert "the caller says that Y lies in [-500, 500]" in text
     assert "held-out kl" in text
     assert "--y-range LOW HIGH" in json.dumps(weighed["sections"]["bounds"])
     assert "held-out kl" not in json.dumps(weighed["sections"]["bounds"])
-    # Whether the fit knew these rows, the command cannot tell, and the page says so.
-    assert page.count("Whether the fit has used some of") == 3
+    # These rows were held out, and the page calls them test rows.
+    assert "The report is on the 32 rows of x.csv that fit held out." in page
+    assert "Whether the fit has used some of" not in page
+    assert tile(weighed, "Test rows")["value"] == "32"
+
+
+def tile(data, label):
+    return next(tile for tile in data["tiles"] if tile["label"] == label)
 
 
 @pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
@@ -252,16 +268,152 @@ def test_rows_of_the_fit_give_no_guarantee_on_test_rows(run, tmp_path, regime):
     """In the honest regime the linear layer saw two fifths of the file."""
     fitting = ["--regime", regime, "--trees", 25, "--jobs", 1, "-q", "-o", tmp_path / "m.kpp"]
     assert run("fit", "breast_cancer", *fitting).code == 0
-    data, _ = report_json(run, tmp_path, "breast_cancer", "--model", tmp_path / "m.kpp")
+    common = ["breast_cancer", "--model", tmp_path / "m.kpp"]
+    data, page = report_json(run, tmp_path, *common, "--rows", "all")
+    assert tile(data, "Rows")["value"] == "569"
+    assert "455 of 569 are known to be" in page
+    assert "Test rows" not in page
     bounds = [b for s in data["sections"]["bounds"]["samples"] for b in s["bounds"]]
     held_out = [b for b in bounds if b["name"] == "held-out kl"]
     assert len(held_out) == 1
     assert not held_out[0]["is_guarantee"]
     assert "among them" in json.dumps(held_out)
-    # Rows that were kept for the test are a guarantee.
+    # Rows that were kept for the test are a guarantee, also of the saved model.
+    saved, _ = report_json(run, tmp_path, *common)
+    bounds = [b for s in saved["sections"]["bounds"]["samples"] for b in s["bounds"]]
+    assert [b["is_guarantee"] for b in bounds if b["name"] == "held-out kl"] == [True]
     data, _ = report_json(run, tmp_path, "breast_cancer", *fitting[:6])
     bounds = [b for s in data["sections"]["bounds"]["samples"] for b in s["bounds"]]
     assert [b["is_guarantee"] for b in bounds if b["name"] == "held-out kl"] == [True]
+
+
+def test_the_walk_scores_the_rows_that_the_fit_held_out(run, tmp_path):
+    """Fit, diagnose, report and a fresh report show one score: that of the fit's test rows."""
+    fitting = ["--trees", 25, "--jobs", 1]
+    fitted = run("fit", "breast_cancer", *fitting, "-o", tmp_path / "m.kpp", "--json").data
+    own = fitted["scores"]["test"]
+    assert own["n_rows"] == 114
+    for other in ([], ["--rows", "held-out"], ["--rows", "new"]):
+        found = run("diagnose", tmp_path / "m.kpp", "breast_cancer", "--json", *other).data
+        assert found["metrics"]["error"] == pytest.approx(1 - own["accuracy"])
+        assert found["metrics"]["auc"] == own["auc"]
+        assert found["sample"] == "test"
+        assert found["rows"]["n_rows"] == 114
+        assert found["rows"]["n_fitted"] == 0
+    saved, page = report_json(run, tmp_path, "breast_cancer", "--model", tmp_path / "m.kpp")
+    fresh, _ = report_json(run, tmp_path, "breast_cancer", *fitting)
+    for data in (saved, fresh):
+        line = data["sections"]["quality"]["tables"][0]["lines"][0]
+        assert line["test"] == own["accuracy"]
+    assert "the 114 rows of breast_cancer that fit held out" in page
+    done = run("certify", tmp_path / "m.kpp", "breast_cancer", "--json")
+    assert done.data["columns"]["row"] == held_out_rows(569).tolist()
+    assert done.data["rows"]["kind"] == "held-out"
+    assert "the 114 rows of breast_cancer that fit held out" in done.err
+
+
+def test_rows_of_the_fit_are_never_test_rows(run, tmp_path):
+    run("fit", "breast_cancer", "--trees", 25, "--jobs", 1, "-o", tmp_path / "m.kpp")
+    common = ["diagnose", tmp_path / "m.kpp", "breast_cancer"]
+    done = run(*common, "--rows", "all")
+    assert "warning: Diagnosed on all 569 rows of breast_cancer, 455 of them rows" in done.err
+    assert "test rows" not in done.out
+    found = run(*common, "--rows", "all", "--json").data
+    assert found["sample"] == "seen"
+    assert found["rows"]["n_fitted"] == 455
+    # The rows of the fit by themselves are found in the table.
+    assert run(*common, "--sample", "train", "--json").data["n_rows"] == 455
+    done = run(*common, "--sample", "train", "--rows", "new")
+    assert done.code == 2
+    assert "--sample train takes the rows of the fit" in done.err
+
+
+@pytest.mark.parametrize(("name", "label"), [("cls", None), ("reg", None), ("iris", "iris")])
+def test_report_and_explain_agree_on_every_row(run, folder, tmp_path, name, label):
+    """The same class, the same baseline and the same contributions, of both classes of two."""
+    table = label or folder / f"{name}.csv"
+    done = run(
+        *("report", table, "--model", folder / f"{name}.kpp", "--max-rows", 12),
+        *("--out", tmp_path / "r.html", "--json", "-"),
+    )
+    section = done.data["sections"]["rows"]
+    held_out = held_out_rows(150 if label else 160)
+    explained = set()
+    for row in section["rows"]:
+        place = held_out[row["row"]]
+        command = ["explain", folder / f"{name}.kpp", table, "--row", place, "--json"]
+        own = run(*command).data
+        first = row["waterfalls"][0]
+        if name != "reg":
+            assert first["output"] == own["output"] == row["predicted"]
+        assert first["score"] == pytest.approx(own["score"], rel=1e-12, abs=1e-12)
+        assert first["baseline"] == pytest.approx(own["baseline"], rel=1e-12, abs=1e-12)
+        values = {c["column"]: c["contribution"] for c in own["contributions"]}
+        for term in first["terms"]:
+            column = next(c for c in values if c == term["variable"] or c == HOSTILE)
+            if term["variable"] in values:
+                column = term["variable"]
+            assert term["contribution"] == pytest.approx(values[column], rel=1e-9, abs=1e-12)
+        total = first["baseline"] + sum(t["contribution"] for t in first["terms"])
+        assert total + first["others"] == pytest.approx(first["score"])
+        assert row["rules"]["score"] == pytest.approx(own["score"])
+        assert row["rules"]["baseline"] == pytest.approx(own["rules_baseline"])
+        assert row["carriers"]["score"] == pytest.approx(own["score"])
+        assert own["convention"] == section["convention"]
+        explained.add(first["output"])
+    assert len(explained) == {"cls": 2, "reg": 1, "iris": 3}[name]
+    assert section["convention"] in (tmp_path / "r.html").read_text()
+
+
+def test_a_fit_that_holds_nothing_out(run, tmp_path):
+    fitting = ["--test-size", 0, "--trees", 25, "--jobs", 1, "-o", tmp_path / "m.kpp"]
+    run("fit", "breast_cancer", *fitting)
+    done = run("diagnose", tmp_path / "m.kpp", "breast_cancer")
+    assert done.code == 0
+    assert "there are no held-out rows" in " ".join(done.out.split())
+    assert "warning: Diagnosed on all 569 rows" in done.err
+    for choice in ("held-out", "new"):
+        done = run("diagnose", tmp_path / "m.kpp", "breast_cancer", "--rows", choice)
+        assert done.code == 2
+        assert f"--rows {choice}" in done.err
+    data, page = report_json(run, tmp_path, "breast_cancer", "--model", tmp_path / "m.kpp")
+    assert tile(data, "Rows")["value"] == "569"
+    assert "there are no held-out rows" in page
+    assert "KPP010" not in json.dumps(data["sections"]["findings"])
+
+
+def test_rows_in_a_test_file_and_in_another_order(run, folder, tmp_path):
+    frame = pd.read_csv(folder / "cls.csv")
+    frame[:100].to_csv(tmp_path / "fit.csv", index=False)
+    frame[100:].to_csv(tmp_path / "test.csv", index=False)
+    fitting = ["--target", "label", "--id", "id", *FEW, "-o", tmp_path / "m.kpp"]
+    run("fit", tmp_path / "fit.csv", "--test", tmp_path / "test.csv", *fitting)
+    shuffled = frame.sample(frac=1.0, random_state=0)
+    shuffled[shuffled.columns[::-1]].to_parquet(tmp_path / "all.parquet")
+    found = run("diagnose", tmp_path / "m.kpp", tmp_path / "test.csv", "--json").data["rows"]
+    assert (found["kind"], found["n_rows"]) == ("held-out", 60)
+    found = run("diagnose", tmp_path / "m.kpp", tmp_path / "all.parquet", "--json").data["rows"]
+    assert (found["kind"], found["n_rows"]) == ("held-out", 60)
+    # Rows of the fit in the test file are counted.
+    frame[90:].to_csv(tmp_path / "overlap.csv", index=False)
+    done = run("fit", tmp_path / "fit.csv", "--test", tmp_path / "overlap.csv", *fitting)
+    assert "10 rows of" in done.err
+    assert "equal a row of the fit in every column" in done.err
+
+
+def test_rows_need_a_model_that_is_fitted(run):
+    done = run("report", "iris", "--rows", "all")
+    assert done.code == 2
+    assert "--rows needs --model" in done.err
+
+
+def test_a_model_from_python_does_not_say(run, tmp_path):
+    X = pd.DataFrame({"a": np.arange(30.0), "b": np.arange(30.0)[::-1] ** 2, "y": np.arange(30.0)})
+    save(KPPRegressor(n_estimators=5, alpha=1.0).fit(X[["a", "b"]], X["y"]), tmp_path / "m.kpp")
+    X.to_csv(tmp_path / "x.csv", index=False)
+    done = run("diagnose", tmp_path / "m.kpp", tmp_path / "x.csv", "--json")
+    assert done.data["rows"]["kind"] == "unknown"
+    assert "is not known" in done.data["rows"]["said"]
 
 
 def test_info(run, folder):
@@ -285,6 +437,7 @@ def test_info(run, folder):
     }
     assert sum(c["prepared"] for c in data["columns"]) == model[-1].n_features_in_
     assert data["versions"]["scikit-learn"]
+    assert data["written_beside"]["rows"] == {"fitted": 128, "held_out": 32, "test_file": 0}
     done = run("info", folder / "cls.kpp")
     assert "\x1b" not in done.out
     assert r"[bold]<b>evil</b>\x1b[31m" in done.out
@@ -346,7 +499,7 @@ def test_labels_that_look_like_numbers_are_texts(run, tmp_path):
     run("fit", tmp_path / "fit.csv", "--target", "y", "-o", tmp_path / "m.kpp", *FEW)
     rows = "".join(f"{k % 3},{k},{k % 3 + 1}\n" for k in range(30) if k % 3 < 2)
     (tmp_path / "new.csv").write_text("a,b,y\n" + rows + "0,3,\n")
-    done = run("diagnose", tmp_path / "m.kpp", tmp_path / "new.csv", "--json")
+    done = run("diagnose", tmp_path / "m.kpp", tmp_path / "new.csv", "--json", "--rows", "all")
     assert done.code == 0, done.err
     assert done.data["n_rows"] == 20
     assert done.data["metrics"]["error"] < 0.5

@@ -18,7 +18,7 @@ def obvious(folder, name):
     model = load(folder / f"{name}.kpp")
     frame = pd.read_csv(folder / f"{name}.csv")
     prepared = model[0].transform(frame[list(model[0].feature_names_in_)])
-    found = explain(model[-1], prepared)
+    found = explain(model[-1], prepared, centered=True)  # as a report has it
     sums = {}
     for column in model[0].feature_names_in_:
         own = [n == column or n.startswith(f"{column}_") for n in prepared.columns]

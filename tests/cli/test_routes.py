@@ -21,9 +21,9 @@ def few(folder, tmp_path):
         ("explain --level node", 9),
         ("explain --row 3", 1),
         ("explain --row 3 --level node", 1),
-        ("certify", 9),
+        ("certify --rows all", 9),
         ("certify --row 3", 1),
-        ("diagnose", 9),
+        ("diagnose --rows all", 9),
     ],
 )
 def test_one_route(run, folder, few, monkeypatch, command, n_rows):

@@ -1,6 +1,7 @@
 """The dashboard: the paper's figures, definitions, regimes, and large samples."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -170,12 +171,28 @@ def test_calibration_error():
     assert brier_score(both, calibrated) == pytest.approx(1 / 6, abs=0.01)
 
 
+@pytest.mark.filterwarnings("ignore:These rows were called test rows")
 def test_rows_that_lack_a_class(classifier):
     only = Y == 1
     found = diagnose(classifier, X[only][:30], Y[only][:30])
     assert np.isnan(found["auc"])
     assert found["balanced_accuracy"] == pytest.approx(1 - found["error"])
     assert found["root"] == 0
+
+
+def test_rows_that_fit_has_seen_are_no_test_rows():
+    model = KPPClassifier(n_estimators=25, alpha=1e-3, random_state=0).fit(X[::2], Y[::2])
+    order = np.random.default_rng(0).permutation(len(X[::2]))
+    for rows, labels in ((X[::2], Y[::2]), (X[::2][order], Y[::2][order]), (X, Y)):
+        with pytest.warns(UserWarning, match="were called test rows, but .* not scores on new"):
+            found = diagnose(model, rows, labels)
+        assert found.sample == "seen"
+        assert "test rows" not in str(found)
+        assert "KPP010" not in found.codes
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = diagnose(model, X[1::2], Y[1::2])
+    assert found.sample == "test"
 
 
 # Samples and regimes.
@@ -186,7 +203,9 @@ def test_rows_that_lack_a_class(classifier):
 def test_every_regime_and_sample(regime, sample):
     model = KPPRegressor(n_estimators=12, regime=regime, alpha=1.0, cv=3, random_state=0)
     model.fit(DX, DY)
-    found = diagnose(model, DX, DY, sample=sample)
+    # Other rows, for what is called a test: those of the fit would be a warning.
+    moved = DX + 0.01 if sample == "test" else DX
+    found = diagnose(model, moved, DY, sample=sample)
     assert found.sample == sample
     assert found.regime == regime
     families = {o.family for o in found.observables}
@@ -218,6 +237,7 @@ def test_cross_fit_partitions_are_those_of_the_folds():
     assert found.oracles.per_tree.root[0] == pytest.approx(DY[rows].var())
 
 
+@pytest.mark.filterwarnings("ignore:These rows were called test rows")
 def test_fit_takes_the_fit_fold():
     model = KPPRegressor(n_estimators=10, regime="honest", alpha=1.0, random_state=0).fit(DX, DY)
     fold = model.fit_rows_

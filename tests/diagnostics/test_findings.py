@@ -56,18 +56,29 @@ def test_a_fit_without_penalty():
     )
 
 
+@pytest.mark.filterwarnings("ignore:These rows were called test rows")
 def test_rows_that_occur_twice_make_a_singular_gram():
     model = fit(KPPRegressor, (DX, DY), alpha=1e-9, tol=1e-4)
     assert "KPP003" not in diagnose(model, DX, DY).codes
     assert "KPP003" in diagnose(model, np.vstack([DX, DX]), np.concatenate([DY, DY])).codes
 
 
+@pytest.mark.filterwarnings("ignore:These rows were called test rows")
 def test_interpolated_rows():
     model = fit(KPPRegressor, (DX, DY), alphas=[1e-9, 1e-8], tol=1e-5)
     assert "KPP012" in diagnose(model, DX, DY, sample="train").codes
     assert "KPP012" not in diagnose(model, DX, DY).codes  # of test rows it says nothing
     model = fit(KPPRegressor, (DX, DY), n_estimators=50)
     assert "KPP012" not in diagnose(model, DX, DY, sample="train").codes
+
+
+def test_calibration_is_judged_on_new_rows_only():
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(600, 4)), rng.integers(0, 2, 600)
+    model = fit(KPPClassifier, (rows[:300], y[:300]), alpha=1e-6, n_estimators=25)
+    assert "KPP010" in diagnose(model, rows[300:], y[300:]).codes
+    for sample in ("train", "fit"):
+        assert "KPP010" not in diagnose(model, rows[:300], y[:300], sample=sample).codes
 
 
 def test_noise_has_weak_partitions_and_no_skill():

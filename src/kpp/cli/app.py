@@ -148,6 +148,7 @@ def certify(
     time_budget: Annotated[
         float, typer.Option(min=0, help="Seconds for raw radii; sound whenever it ends.")
     ] = 60.0,
+    rows: o.Rows = o.RowChoice.auto,
     top: o.Top = 10,
     id_column: o.Id = None,
     out: o.Out = None,
@@ -165,6 +166,7 @@ def certify(
         scale=scale.value,
         epsilon=epsilon,
         time_budget=time_budget,
+        rows=rows.value,
         top=top,
         id_column=id_column,
         out=out,
@@ -180,6 +182,7 @@ def diagnose(
     sample: Annotated[
         o.Sample, typer.Option(help="Which rows these are: new ones, or those given to fit.")
     ] = o.Sample.test,
+    rows: o.Rows = o.RowChoice.auto,
     silence: Annotated[
         list[str] | None,
         typer.Option(metavar="CODE", help="A finding to leave out.", show_default=False),
@@ -198,6 +201,7 @@ def diagnose(
         data,
         target=target,
         sample=sample.value,
+        rows=rows.value,
         silence=silence or [],
         fail_on=fail_on.value,
         terminal=Terminal(json=json, quiet=quiet),
@@ -213,6 +217,7 @@ def report(
         Path | None,
         typer.Option(metavar="MODEL", help="A file of kpp fit; else fits.", show_default=False),
     ] = None,
+    rows: o.Rows = o.RowChoice.auto,
     out: o.Out = None,
     json: Annotated[
         str | None,
@@ -254,6 +259,8 @@ def report(
 
     if model is not None:
         o.refuse_fit_options(context)
+    else:
+        o.refuse_rows(rows)
     asked = FitOptions(
         target=target,
         task=task.value,
@@ -273,6 +280,7 @@ def report(
         data,
         asked,
         model=model,
+        rows=rows.value,
         out=out,
         json_path=json,
         title=title,

@@ -33,6 +33,7 @@ def run_certify(
     scale: str,
     epsilon: float | None,
     time_budget: float,
+    rows: str,
     top: int,
     id_column: str | None,
     out: Path | None,
@@ -41,34 +42,38 @@ def run_certify(
     """Certify a row on the screen, or all rows in a table."""
     source = TableFile(table)
     check_output(out, source, model)
-    rows = read_rows(model, source, id_column, terminal)
-    _check_epsilon(rows.question, epsilon)
+    # A row is counted in the whole table.
+    given = read_rows(model, source, id_column, terminal, rows=rows if row is None else "all")
+    _check_epsilon(given.question, epsilon)
     which = slice(None)
     if row is not None:
-        row = take_row(len(rows), row, rows.name)
+        row = take_row(len(given), row, given.name)
         which = slice(row, row + 1)
-    at = rows.at(which)
+    at = given.at(which)
+    if given.chosen is not None:
+        what = given.chosen.said if row is None else f"row {row}, {given.chosen.of_row(row)}"
+        terminal.note(f"Certified: {what}.")
     with terminal.working("certifying"):
-        certificate = certify(rows.model, at, epsilon=epsilon)
+        certificate = certify(given.model, at, epsilon=epsilon)
     boxes = None
     if raw:
         with terminal.bar("certifying raw values") as progress:
             boxes = certify_raw(
-                rows.model,
+                given.model,
                 at,
                 scale="std" if scale == "std" else None,
                 time_budget=time_budget,
                 epsilon=epsilon,
                 progress=progress,
             )
-    prediction = rows.model.predict(at)
-    frame = _table(rows, which, prediction, certificate, boxes, id_column)
+    prediction = given.model.predict(at)
+    frame = _table(given, which, prediction, certificate, boxes, id_column)
     if out is not None:
         show_table(frame, out, terminal, what="Certificates")
     if terminal.json:
-        terminal.result(_data(rows, row, frame, certificate, boxes, top, scale))
+        terminal.result(_data(given, row, frame, certificate, boxes, top, scale))
     elif row is not None:
-        _show_row(rows, row, prediction[0], certificate, boxes, top, scale, terminal)
+        _show_row(given, row, prediction[0], certificate, boxes, top, scale, terminal)
     elif out is None:
         show_table(frame, None, terminal, what="Certificates")
     return 0
@@ -141,6 +146,8 @@ def _data(
         "regime": rows.question.regime.name,
         "columns": {name: frame[name].tolist() for name in frame.columns},
     }
+    if row is None and rows.chosen is not None:
+        data["rows"] = rows.chosen.to_dict()
     if row is not None:
         data["splits_to_cross"] = [
             {"column": column, "now": now, "distance": distance, "change": change}

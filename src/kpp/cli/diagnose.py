@@ -12,6 +12,8 @@ from kpp.cli.files import load_model
 from kpp.diagnostics import Diagnostics
 from kpp.models.asking import ask
 from kpp.tables.columns import prepare
+from kpp.tables.errors import UserError
+from kpp.tables.fit_rows import ChosenRows
 from kpp.tables.labelled import labelled_rows
 from kpp.tables.numbers import short
 from kpp.tables.reading import TableFile
@@ -26,6 +28,7 @@ def run_diagnose(
     *,
     target: str | None,
     sample: str,
+    rows: str,
     silence: Sequence[str],
     fail_on: str,
     terminal: Terminal,
@@ -34,24 +37,44 @@ def run_diagnose(
     source = TableFile(table)
     file = load_model(model, terminal)
     loaded = file.model
-    given = labelled_rows(loaded, source, terminal, target=target, fitted_to=file.target)
-    rows, remarks = prepare(loaded, given.X)
+    if sample != "test" and rows != "auto":
+        raise UserError(f"--sample {sample} takes the rows of the fit, and --rows {rows} others.")
+    given = labelled_rows(
+        loaded,
+        source,
+        terminal,
+        target=target,
+        fitted_to=file.target,
+        rows=rows if sample == "test" else "fitted",
+        fit_rows=file.fit_rows,
+    )
+    chosen = given.chosen
+    assert chosen is not None
+    if sample == "test" and chosen.n_fitted:
+        terminal.warn(f"Diagnosed on {chosen.said}.")
+    prepared, remarks = prepare(loaded, given.X)
     for remark in remarks:
         terminal.warn(remark)
     with terminal.working("diagnosing"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         found = diagnose(
-            ask(loaded), ask(loaded).model.at(rows), given.y, sample=sample, silence=list(silence)
+            ask(loaded),
+            ask(loaded).model.at(prepared),
+            given.y,
+            sample=sample,
+            silence=list(silence),
         )
     for text in dict.fromkeys(str(w.message) for w in caught):
         terminal.warn(text)
     failed = any(fails(finding.severity, fail_on) for finding in found.findings)
     if terminal.json:
         terminal.result(
-            found.to_dict() | {"target": given.target, "fail_on": fail_on, "failed": failed}
+            found.to_dict()
+            | {"target": given.target, "rows": chosen.to_dict()}
+            | {"fail_on": fail_on, "failed": failed}
         )
     else:
-        _show(found, terminal)
+        _show(found, chosen, terminal)
     return int(failed)
 
 
@@ -67,8 +90,8 @@ def fails(severity: str, fail_on: str) -> bool:
     return fail_on == "info" or (fail_on == "warning" and severity == "warning")
 
 
-def _show(found: Diagnostics, terminal: Terminal) -> None:
-    terminal.heading(f"{found.n_rows} {found.sample} rows, regime {found.regime}")
+def _show(found: Diagnostics, chosen: ChosenRows, terminal: Terminal) -> None:
+    terminal.heading(f"On {chosen.said}; regime {found.regime}")
     lines = []
     for o in found.observables:
         error = f" ± {o.error:.2g}" if o.error else ""

@@ -17,6 +17,7 @@ from kpp.explanations.outputs import place_of
 from kpp.models.asking import Question
 from kpp.scores import RoutedRows
 from kpp.tables.columns import free_name, take_row
+from kpp.tables.conventions import attribution_words
 from kpp.tables.errors import UserError
 from kpp.tables.numbers import short
 from kpp.tables.reading import TableFile
@@ -101,6 +102,7 @@ def explain_one(rows: Rows, row: int, *, level: str, label: str | None, top: int
         names, values = found.feature_names, found.values
         order = np.argsort(-np.abs(values[0]), kind="stable")
         data |= {"baseline": float(found.baseline), "residual": found.residual}
+        data["convention"] = attribution_words(is_classifier=rows.question.is_classifier)
         data["contributions"] = [
             {
                 "column": names[j],
@@ -144,6 +146,7 @@ def show_one(data: dict[str, Any], top: int, terminal: Terminal) -> None:
             "columns",
             terminal,
         )
+        terminal.line(data["convention"])
     elif data["level"] == "node":
         nodes = [(n["node"], "", n["contribution"]) for n in data["nodes"]]
         _show_sum(
@@ -215,8 +218,12 @@ def _output(question: Question, label: str | None, prediction: Any) -> Any:
 
 
 def _attribution(rows: Rows, at: RoutedRows, output: Any, level: str) -> Attribution:
-    """What adds up to the score of a class; by variable, sums over the columns of the file."""
-    found = explain(rows.question, at, level=level)
+    """What adds up to the score of a class; by variable, sums over the columns of the file.
+
+    Contributions of variables are centred, as in a report; those of nodes are not, since a centred
+    one has a value at every node of the forest.
+    """
+    found = explain(rows.question, at, level=level, centered=level == "variable")
     if output is None:
         return found
     classes = rows.model.classes_.tolist()

@@ -12,6 +12,7 @@ from kpp.cli.console import Terminal, clean
 from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import split_pipeline
 from kpp.tables.errors import UserError
+from kpp.tables.fit_rows import KEY as ROWS
 from kpp.tables.plain import plain_data
 from kpp.tables.reading import TableFile
 from kpp.tables.rows import Rows
@@ -38,6 +39,11 @@ class ModelFile:
         """The column that the model was fitted to, if the file says so."""
         name = self.summary.metadata.get("target")
         return name if isinstance(name, str) else None
+
+    @property
+    def fit_rows(self) -> Any:
+        """What the file keeps about the rows of the fit; None where it is from elsewhere."""
+        return self.summary.metadata.get(ROWS)
 
 
 def save_model(model: Any, path: Path, metadata: dict[str, Any]) -> None:
@@ -83,10 +89,25 @@ def load_model(path: Path, terminal: Terminal) -> ModelFile:
     return found
 
 
-def read_rows(path: Path, table: TableFile, id_column: str | None, terminal: Terminal) -> Rows:
-    """Load a model, and read the rows of a table as it takes them."""
+def read_rows(
+    path: Path,
+    table: TableFile,
+    id_column: str | None,
+    terminal: Terminal,
+    *,
+    rows: str | None = None,
+) -> Rows:
+    """Load a model, and read the rows of a table, or some of them, as it takes them."""
     file = load_model(path, terminal)
-    return Rows(file.model, table, id_column, terminal, fitted_to=file.target)
+    return Rows(
+        file.model,
+        table,
+        id_column,
+        terminal,
+        fitted_to=file.target,
+        rows=rows,
+        fit_rows=file.fit_rows,
+    )
 
 
 def show_table(frame: Any, path: Path | None, terminal: Terminal, *, what: str) -> None:

@@ -12,6 +12,7 @@ from kpp.models.asking import ask
 from kpp.models.pipelines import has_learned
 from kpp.models.regimes import regime_of
 from kpp.reports.out_of_fold import out_of_fold_note
+from kpp.tables.fit_rows import KEY as ROWS
 from kpp.tables.fitting import FitOptions, Fitted, fit_table
 from kpp.tables.numbers import short
 from kpp.tables.reading import TableFile
@@ -36,7 +37,8 @@ def run_fit(table: str, options: FitOptions, out: Path | None, terminal: Termina
         terminal.note(f"{path} is there already, and will be replaced.")
     fitted = fit_table(source, options, terminal)
     summary = fit_summary(fitted, source.name)
-    save_model(fitted.pipeline, path, {name: summary[name] for name in KEPT})
+    kept = {name: summary[name] for name in KEPT} | {ROWS: fitted.fit_rows.to_dict()}
+    save_model(fitted.pipeline, path, kept)
     summary["model"] = str(path)
     if terminal.json:
         terminal.result(summary)

@@ -18,6 +18,8 @@ from kpp.models.pipelines import (
 )
 from kpp.tables.columns import model_columns
 from kpp.tables.errors import UserError, listed
+from kpp.tables.fit_rows import KEY as ROWS
+from kpp.tables.fit_rows import FitRows
 from kpp.tables.numbers import short
 
 KINDS = {
@@ -81,7 +83,7 @@ def info(path: Path, terminal: Terminal) -> dict[str, Any]:
         "alpha": None,
         "columns": [],
         "versions": said.libraries,
-        "written_beside": said.metadata,
+        "written_beside": _without_rows(said.metadata),
     }
     try:
         preparation, inner = split_pipeline(file.model)
@@ -102,6 +104,13 @@ def info(path: Path, terminal: Terminal) -> dict[str, Any]:
         "rows_fitted": int(inner.map_.shape[0]),
         "columns": _columns(preparation, inner, file.model),
     }
+
+
+def _without_rows(metadata: dict[str, Any]) -> dict[str, Any]:
+    """What was written beside a model, with the number of rows in place of their fingerprints."""
+    if (rows := FitRows.from_dict(metadata.get(ROWS))) is None:
+        return metadata
+    return metadata | {ROWS: rows.counts()}
 
 
 def _columns(

@@ -74,6 +74,15 @@ class Sample(StrEnum):
     fit = "fit"
 
 
+class RowChoice(StrEnum):
+    """Rows of a table that a command takes."""
+
+    auto = "auto"
+    held_out = "held-out"
+    new = "new"
+    all = "all"
+
+
 _COLUMNS, _MODEL, _TEST = "Columns", "Model", "Test"
 
 Data = Annotated[
@@ -176,6 +185,14 @@ Row = Annotated[
     int | None,
     typer.Option(help="One row, counted from 0; all rows without.", show_default=False),
 ]
+Rows = Annotated[
+    RowChoice,
+    typer.Option(
+        "--rows",
+        help="Which rows of the table: those that kpp fit held out, those that it has not seen, or "
+        "all; auto takes the first of these that there are.",
+    ),
+]
 Top = Annotated[int, typer.Option(help="Lines to show for a row.")]
 
 # What a model that is already fitted has no use for.
@@ -203,3 +220,9 @@ def refuse_fit_options(context: typer.Context) -> None:
         raise UserError(
             f"{', '.join(given)}: for a fit, and --model is fitted already. Leave out one of them."
         )
+
+
+def refuse_rows(rows: RowChoice) -> None:
+    """Refuse a choice of rows where the fit makes it."""
+    if rows is not RowChoice.auto:
+        raise UserError("--rows needs --model: without one the report is on the test rows.")

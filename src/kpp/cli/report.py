@@ -26,6 +26,7 @@ def run_report(
     options: FitOptions,
     *,
     model: Path | None,
+    rows: str,
     out: Path | None,
     json_path: str | None,
     title: str | None,
@@ -50,7 +51,7 @@ def run_report(
         )
     if path.exists():
         terminal.note(f"{path} is there already, and will be replaced.")
-    fitted, X, y, extra = _subject(source, options, model, terminal)
+    fitted, X, y, extra = _subject(source, options, model, rows, terminal)
     if y_range is not None and ask(fitted).is_classifier:
         raise UserError("--y-range is for regression; here the target is a class.")
     for remark in prepare(fitted, X)[1]:
@@ -82,31 +83,37 @@ def run_report(
 
 
 def _subject(
-    source: TableFile, options: FitOptions, model: Path | None, terminal: Terminal
+    source: TableFile, options: FitOptions, model: Path | None, choice: str, terminal: Terminal
 ) -> tuple[Any, Any, Any, dict[str, Any]]:
     """The model, the rows of the report, and what else the report can use."""
     if model is not None:
         file = load_model(model, terminal)
         rows = labelled_rows(
-            file.model, source, terminal, target=options.target, fitted_to=file.target
+            file.model,
+            source,
+            terminal,
+            target=options.target,
+            fitted_to=file.target,
+            rows=choice,
+            fit_rows=file.fit_rows,
         )
-        terminal.note(
-            "The report takes these rows as new ones; on rows of the fit its scores mean little."
-        )
+        chosen = rows.chosen
+        assert chosen is not None
+        tell = terminal.warn if chosen.n_fitted else terminal.note
+        tell(f"The report is on {chosen.said}.")
         known = file.summary.metadata.get("id")
         known = known if known in rows.frame.columns else None
         id_column = known if options.id is None else options.id
         X, weight = named_and_weighted(rows, id_column, options.weights, source.name)
-        about = [
-            f"The rows are the {len(rows.y)} of {source.short}, given to the model {model.name}."
-        ]
+        about = [f"The report is on {chosen.said}.", f"The model is that of {model.name}."]
         about += _left_out(rows.n_missing, rows.target)
         about += _names_and_weights(id_column, options.weights)
         extra = {
             "sample_weight": weight,
             "target": rows.target,
             "source": about,
-            "unseen": False,
+            "unseen": chosen.are_unseen,
+            "n_seen": chosen.n_fitted,
         }
         return file.model, X, rows.y, extra
     fitted = fit_table(source, options, terminal)

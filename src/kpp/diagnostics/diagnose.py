@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -43,7 +44,8 @@ class Diagnostics(Shown):
     findings : tuple of Finding
         What stands out, warnings first.
     sample : str
-        Which rows: "fit", "train" or "test".
+        Which rows: "fit", "train" or "test"; "seen" for rows that were called test rows, and
+        that fit has seen.
     regime : str
         Regime of the model.
     n_rows : int
@@ -141,7 +143,8 @@ def diagnose(
         Rows. For "fit" and "train" what was given to fit, all rows.
     sample : {"test", "train", "fit"}
         Which rows these are; "fit" takes the rows of the linear layer. The paper's table is on
-        the test inputs.
+        the test inputs. Rows called "test" that fit has seen are a warning, and the result calls
+        them "seen": their scores are not those of new rows.
     silence : sequence of str
         Codes of findings to leave out.
 
@@ -176,6 +179,13 @@ def diagnose(
     """
     question = ask_one_target(model)
     data = sample_of(question, X, y, sample)
+    if data.seen is not None:
+        warnings.warn(
+            f"These rows were called test rows, but {data.seen}. Scores on them are not scores on "
+            "new rows.",
+            UserWarning,
+            stacklevel=2,
+        )
     labels = data.all_target
     if (classes := question.additive.classes) is not None:
         labels = classes[labels]
@@ -204,7 +214,7 @@ def diagnose(
         observables=observables,
         metrics=metrics,
         findings=tuple(find(question.model, figures, silence)),
-        sample=sample,
+        sample=sample if data.seen is None else "seen",
         regime=question.regime.name,
         n_rows=len(data.rows),
         spectrum=spectra[0],
@@ -234,7 +244,10 @@ def _further_figures(sample: Sample, metrics: dict[str, float]) -> dict[str, flo
         confidence = model.predict_proba(sample.rows).max(axis=1)
         variance = float(np.mean(confidence * (1 - confidence)))
         chance = np.sqrt(2 * min(N_BINS, n_rows) / (np.pi * n_rows) * variance)
-        found["excess_calibration_error"] = metrics["calibration_error"] - 2 * float(chance)
+        # Rows that fit has seen say nothing about the probabilities of new ones.
+        is_new = sample.kind == "test" and sample.seen is None
+        excess = metrics["calibration_error"] - 2 * float(chance)
+        found["excess_calibration_error"] = excess if is_new else np.nan
     else:
         found["skill"] = metrics["r2"]
     gap = _out_of_fold_gap(sample) if sample.kind != "test" else np.nan

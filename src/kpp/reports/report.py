@@ -57,6 +57,7 @@ def report(
     target: str | None = None,
     source: str | Sequence[str] = (),
     unseen: bool = True,
+    n_seen: int | None = None,
     max_rows: int = MAX_ROWS,
     times: bool = True,
     random_state: int = 0,
@@ -98,6 +99,9 @@ def report(
     unseen : bool, default=True
         Whether the caller knows that fit has not used the test rows. Where not, the page says so
         beside scores and bounds.
+    n_seen : int, optional
+        How many of the rows fit has used, where the caller knows it; by default the report looks
+        whether they are like those of the fit. Such rows are not called test rows.
     max_rows : int, default=60
         Most rows to explore: a third of large error, a third of small certified radius, the
         others at random. Each takes a tenth of a second or more, most of it for its rules.
@@ -144,6 +148,7 @@ def report(
         target=target,
         source=source,
         unseen=unseen,
+        n_seen=n_seen,
         max_rows=max_rows,
         times=times,
         random_state=random_state,
@@ -164,6 +169,7 @@ def report_data(
     target: str | None = None,
     source: str | Sequence[str] = (),
     unseen: bool = True,
+    n_seen: int | None = None,
     max_rows: int = MAX_ROWS,
     times: bool = True,
     random_state: int = 0,
@@ -173,8 +179,8 @@ def report_data(
 
     Parameters
     ----------
-    model, X, y, title, sample_weight, train, y_range, target, source, unseen, max_rows, times, \
-random_state, verbose
+    model, X, y, title, sample_weight, train, y_range, target, source, unseen, n_seen, max_rows, \
+times, random_state, verbose
         As in `report`.
 
     Returns
@@ -211,6 +217,7 @@ random_state, verbose
         target_name=target,
         source=source,
         unseen=unseen,
+        n_seen=n_seen,
     )
     makers: dict[str, Callable[[], dict[str, Any]]] = {
         "fitted": lambda: fitted.make(subject),

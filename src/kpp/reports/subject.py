@@ -11,6 +11,7 @@ import numpy as np
 
 from kpp._checks import check_sample_weight
 from kpp._typing import AnyArray, FloatArray, OffsetArray
+from kpp.bounds.samples import seen_rows
 from kpp.explanations.attribution import column_of
 from kpp.explanations.explain import explain
 from kpp.models.asking import Question, ask
@@ -84,6 +85,8 @@ class Subject:
         Sentences on where the rows come from, to be shown.
     unseen : bool
         Whether the caller knows that fit has not used the test rows.
+    n_seen : int or None
+        How many of them fit has used, where the caller knows it.
     """
 
     question: Question
@@ -99,6 +102,7 @@ class Subject:
     target_name: str | None = None
     source: Sequence[str] = ()
     unseen: bool = True
+    n_seen: int | None = None
     _columns: dict[int, AnyArray] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -116,6 +120,7 @@ class Subject:
         target_name: str | None = None,
         source: str | Sequence[str] = (),
         unseen: bool = True,
+        n_seen: int | None = None,
     ) -> Subject:
         """Check what the caller gives, once."""
         question = ask(model)
@@ -144,6 +149,7 @@ class Subject:
             target_name=None if target_name is None else shown(target_name),
             source=[shown(s, LONGEST) for s in ([source] if isinstance(source, str) else source)],
             unseen=bool(unseen),
+            n_seen=n_seen,
         )
 
     # The rows and their answers.
@@ -152,6 +158,19 @@ class Subject:
     def n_rows(self) -> int:
         """Number of test rows."""
         return len(self.y)
+
+    @cached_property
+    def seen(self) -> str | None:
+        """Why the rows look like those of the fit; None where they do not."""
+        if self.n_seen is None:
+            return seen_rows(self.question, self.all_rows)
+        known = f"{self.n_seen:,} of {self.n_rows:,} are known to be"
+        return known if self.n_seen else None
+
+    @property
+    def called(self) -> str:
+        """What a row of the report is called: a test row only if fit has not used it."""
+        return "test row" if self.unseen and self.seen is None else "row"
 
     @property
     def model(self) -> KPPLinearModel:

@@ -21,6 +21,8 @@ from kpp.models.linear import KPPLinearModel
 from kpp.tables.builtin import TARGET
 from kpp.tables.columns import Columns, choose_columns, prepare, row_names
 from kpp.tables.errors import UserError, check_columns, near
+from kpp.tables.fingerprints import table_fingerprints
+from kpp.tables.fit_rows import FITTED, HELD_OUT, FitRows
 from kpp.tables.labelled import LabelledRows, labelled_rows
 from kpp.tables.listener import Listener
 from kpp.tables.reading import TableFile
@@ -77,7 +79,8 @@ class Fitted:
     """A fitted table, with what was found on the way.
 
     The frames of `train` and `X_test` name their rows by the id, or by the place in the file.
-    `about_test` says in sentences where the test rows come from.
+    `about_test` says in sentences where the test rows come from; `fit_rows` knows the rows of the
+    fit and the test rows again.
     """
 
     pipeline: Pipeline
@@ -90,6 +93,7 @@ class Fitted:
     test_weight: AnyArray | None
     about_test: Sequence[str]
     seconds: float
+    fit_rows: FitRows
     scores: dict[str, Scores | None] = field(default_factory=dict)
 
     @property
@@ -133,8 +137,7 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
     listener.note(f"Task: {target.task}, since {target.reason}.")
     if target.n_missing:
         listener.warn(f"{target.n_missing} row(s) without '{target.name}' are left out.")
-        frame = frame[target.kept]
-    frame = frame.reset_index(drop=True)
+    whole, frame = frame, frame[target.kept].reset_index(drop=True)
     numbers = np.flatnonzero(target.kept)
     train, test = _split(target, options)
     _check_variety(target.values[train], target.name)
@@ -152,6 +155,15 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
     X_test, y_test, w_test, about = _test_rows(
         pipeline, X.set_axis(names), target, test, _take(weight, test), options, listener
     )
+    part = np.zeros(len(whole), dtype=np.uint8)
+    part[numbers[train]], part[numbers[test]] = FITTED, HELD_OUT
+    other = whole[:0] if options.test is None else X_test
+    fit_rows = FitRows(
+        table_fingerprints(whole, columns.used), part, table_fingerprints(other, columns.used)
+    )
+    if twins := int(fit_rows.equals_fitted(fit_rows.test_file).sum()):
+        about.append(f"{twins} of them equal a row of the fit in every column.")
+        listener.warn(f"{twins} rows of {options.test} equal a row of the fit in every column.")
     return Fitted(
         pipeline,
         target,
@@ -163,6 +175,7 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
         w_test,
         about,
         seconds,
+        fit_rows,
         _all_scores(pipeline, y_train, X_test, y_test, w_test),
     )
 

@@ -12,6 +12,7 @@ from kpp._typing import AnyArray
 from kpp.models.pipelines import split_pipeline
 from kpp.tables.columns import columns_of, model_columns, text_columns
 from kpp.tables.errors import UserError, listed
+from kpp.tables.fit_rows import ChosenRows, choose_rows
 from kpp.tables.listener import Listener
 from kpp.tables.reading import TableFile
 from kpp.tables.target import labels_like, read_target
@@ -35,6 +36,8 @@ class LabelledRows:
         Their places in the file, counted from 0.
     n_missing : int
         Number of rows that were left out, since they have no target.
+    chosen : ChosenRows or None
+        Which of the rows of the file they are, where that was asked.
     """
 
     X: Any
@@ -43,6 +46,7 @@ class LabelledRows:
     frame: Any
     numbers: AnyArray
     n_missing: int
+    chosen: ChosenRows | None = None
 
 
 def labelled_rows(
@@ -52,6 +56,8 @@ def labelled_rows(
     *,
     target: str | None = None,
     fitted_to: str | None = None,
+    rows: str | None = None,
+    fit_rows: Any = None,
 ) -> LabelledRows:
     """Read rows and their true values; rows without one are left out, and counted aloud.
 
@@ -67,6 +73,10 @@ def labelled_rows(
         Column of the true values.
     fitted_to : str, optional
         The column that the model was fitted to, if that is known.
+    rows : {"auto", "held-out", "new", "all", "fitted"}, optional
+        Which rows to take, see `choose_rows`; all by default.
+    fit_rows : object
+        What the file of the model keeps about the rows of its fit.
 
     Returns
     -------
@@ -86,12 +96,18 @@ def labelled_rows(
     found = read_target(frame, target, task, table.name)
     if found.n_missing:
         listener.warn(f"{found.n_missing} row(s) without '{target}' are left out.")
-    frame = frame[found.kept].reset_index(drop=True)
-    y = found.values
+    numbers = every = np.flatnonzero(found.kept)
+    chosen = None
+    if rows is not None:
+        columns_of(model, frame, table.name)  # refuses a table without them
+        chosen = choose_rows(model, frame, fit_rows, rows, table.short, found.kept)
+        numbers = chosen.index
+    frame = frame.iloc[numbers].reset_index(drop=True)
+    y = found.values[np.searchsorted(every, numbers)]
     if classes is not None:
         y = labels_like(frame[target].infer_objects(), classes, target)
     X = columns_of(model, frame, table.name)[0]
-    return LabelledRows(X, y, target, frame, np.flatnonzero(found.kept), found.n_missing)
+    return LabelledRows(X, y, target, frame, numbers, found.n_missing, chosen)
 
 
 def find_target(

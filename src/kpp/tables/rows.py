@@ -9,6 +9,7 @@ from kpp.models.linear import KPPLinearModel
 from kpp.scores import RoutedRows
 from kpp.tables.columns import columns_of, prepare, take_id, text_columns
 from kpp.tables.errors import listed
+from kpp.tables.fit_rows import ChosenRows, choose_rows
 from kpp.tables.listener import Listener
 from kpp.tables.reading import TableFile
 
@@ -28,6 +29,10 @@ class Rows:
         Where remarks go.
     fitted_to : str, optional
         The column that the model was fitted to: that the file still has it needs no remark.
+    rows : {"auto", "held-out", "new", "all"}, optional
+        Which rows to take, see `choose_rows`; all by default.
+    fit_rows : object
+        What the file of the model keeps about the rows of its fit.
 
     Attributes
     ----------
@@ -36,7 +41,9 @@ class Rows:
     raw, prepared : data frames
         Rows as they are in the file, and as the model behind the preparation takes them.
     ids : pandas.Series
-        Names of the rows, or their numbers.
+        Names of the rows, or their numbers in the file.
+    chosen : ChosenRows or None
+        Which of the rows of the file they are, where that was asked.
     """
 
     def __init__(
@@ -47,6 +54,8 @@ class Rows:
         listener: Listener,
         *,
         fitted_to: str | None = None,
+        rows: str | None = None,
+        fit_rows: Any = None,
     ) -> None:
         self.name = table.name
         self.question = ask(model)
@@ -59,7 +68,11 @@ class Rows:
             listener.note(
                 f"Columns that the model does not know, and that do not count: {listed(ignored)}."
             )
-        self.raw = raw.reset_index(drop=True)
+        self.chosen: ChosenRows | None = None
+        if rows is not None:
+            self.chosen = choose_rows(model, frame, fit_rows, rows, table.short)
+            raw, self.ids = raw.iloc[self.chosen.index], self.ids.iloc[self.chosen.index]
+        self.raw, self.ids = raw.reset_index(drop=True), self.ids.reset_index(drop=True)
         with listener.working("preparing columns"):
             self.prepared, remarks = prepare(model, self.raw)
         for remark in remarks:

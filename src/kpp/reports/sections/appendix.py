@@ -67,11 +67,11 @@ def make(subject: Subject) -> dict[str, Any]:
         "max_rows": subject.max_rows,
         "has_training_rows": subject.training is not None,
         "data": {
-            "test rows": subject.n_rows,
+            f"{subject.called}s": subject.n_rows,
             "columns of the table": int(subject.given.shape[1]),
             "columns of the model": int(subject.model.n_features_in_),
             "rows of the fit": len(subject.model.fit_rows_),
-            "test rows have weights": subject.is_weighted,
+            f"{subject.called}s have weights": subject.is_weighted,
         },
         "glossary": [{"word": word, "meaning": text} for word, text in GLOSSARY.items()],
     }

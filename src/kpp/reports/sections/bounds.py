@@ -35,7 +35,7 @@ def make(subject: Subject) -> dict[str, Any]:
         try:
             found = risk_bounds(subject.question, rows, y, sample=sample, y_range=subject.y_range)
         except RefusedError as error:
-            notes.append(f"No bounds on the {sample} rows: {error}")
+            notes.append(f"No bounds on the {_rows(sample, subject)}: {error}")
             continue
         samples.append(_sample(sample, list(found)))
         notes.extend(note for note in found.notes if "give y_range" not in note)
@@ -44,7 +44,13 @@ def make(subject: Subject) -> dict[str, Any]:
         "notes": notes,
         "weighted": subject.is_weighted,
         "unseen": subject.unseen,
+        "seen": subject.seen,
+        "called": subject.called,
     }
+
+
+def _rows(sample: str, subject: Subject) -> str:
+    return f"{sample} rows" if sample == "fit" else f"{subject.called}s"
 
 
 def _sample(sample: str, report: list[Bound]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ def make(subject: Subject) -> dict[str, Any]:
     audited = audit(subject.model, rows, y, random_state=subject.random_state)
     return {
         "n_rows": len(index),
+        "called": subject.called,
         "findings": diagnostics["findings"],
         "observables": diagnostics["observables"],
         "metrics": diagnostics["metrics"],

@@ -58,6 +58,8 @@ def make(subject: Subject) -> dict[str, Any]:
         "target": subject.target_name,
         "source": subject.source,
         "unseen": subject.unseen,
+        "seen": subject.seen,
+        "called": subject.called,
         "saw": regime.saw,
         "may_claim": regime.may_claim,
         "may_not_claim": regime.may_not_claim,
@@ -72,6 +74,13 @@ def make(subject: Subject) -> dict[str, Any]:
     }
 
 
+def _caution(fitted: dict[str, Any]) -> str:
+    if fitted["called"] == "test row":
+        return ""
+    known = fitted["seen"] is not None
+    return "; rows of the fit are among them" if known else "; perhaps rows of the fit"
+
+
 def tiles(sections: dict[str, Any]) -> list[dict[str, str]]:
     """The key figures at the top, from the sections that could be made."""
     found = []
@@ -80,10 +89,11 @@ def tiles(sections: dict[str, Any]) -> list[dict[str, str]]:
         for line in quality["tables"][0]["lines"][:2]:
             write = percent if line["share"] else figure
             known = line["low"] is not None
-            note = f"{write(line['low'])} to {write(line['high'])}" if known else "test rows"
+            note = f"{write(line['low'])} to {write(line['high'])}" if known else ""
             found.append({"label": line["short"], "value": write(line["test"]), "note": note})
             if line["baseline"] is not None:
-                found[-1]["note"] += f"; a constant: {write(line['baseline'])}"
+                constant = f"a constant: {write(line['baseline'])}"
+                found[-1]["note"] = "; ".join(filter(None, [note, constant]))
     fitted = sections["fitted"]
     if fitted["made"]:
         found.append(
@@ -95,9 +105,9 @@ def tiles(sections: dict[str, Any]) -> list[dict[str, str]]:
         )
         found.append(
             {
-                "label": "Test rows",
+                "label": f"{fitted['called'].capitalize()}s",
                 "value": f"{fitted['n_test_rows']:,}",
-                "note": count(fitted["n_columns"], "column"),
+                "note": count(fitted["n_columns"], "column") + _caution(fitted),
             }
         )
     findings = sections["findings"]

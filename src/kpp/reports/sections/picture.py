@@ -27,6 +27,7 @@ def make(subject: Subject) -> dict[str, Any]:
     places, shares = components(subject.rows(index).map)
     found: dict[str, Any] = {
         "n_rows": len(index),
+        "called": subject.called,
         "rows": index,
         "x": places[:, 0],
         "y": places[:, 1],

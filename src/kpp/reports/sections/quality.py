@@ -31,6 +31,8 @@ def make(subject: Subject) -> dict[str, Any]:
         "confidence": CONFIDENCE,
         "weighted": subject.is_weighted,
         "unseen": subject.unseen,
+        "seen": subject.seen,
+        "called": subject.called,
     }
 
 

@@ -34,6 +34,7 @@ def make(subject: Subject) -> dict[str, Any]:
         "distance": METRICS[leafwise.normalize],
         "normalize": leafwise.normalize,
         "n_rows": len(index),
+        "called": subject.called,
         "radii": radii,
         "leafwise": values(leafwise),
         "lipschitz": values(paper),

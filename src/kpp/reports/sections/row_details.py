@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,16 +39,17 @@ def waterfalls(subject: Subject, index: OffsetArray, tell: Tell) -> list[list[di
     found = []
     for place, i in enumerate(index.tolist()):
         own = []
-        for k in _outputs(subject, i):
-            contribution = values[place, :, k]
+        for output in _outputs(subject, i):
+            k, sign = output.score, output.sign
+            contribution = sign * values[place, :, k]
             order = np.argsort(-np.abs(contribution), kind="stable")
             kept = order[:MOST_TERMS] if len(order) > MOST_TERMS + 1 else order
             rest = order[len(kept) :]
             own.append(
                 {
-                    "output": subject.output_names[k],
-                    "baseline": float(baseline[k]),
-                    "score": float(subject.scores[i, k]),
+                    "output": output.name,
+                    "baseline": sign * float(baseline[k]),
+                    "score": sign * float(subject.scores[i, k]),
                     "terms": [
                         {
                             "variable": subject.variables[j],
@@ -65,33 +67,46 @@ def waterfalls(subject: Subject, index: OffsetArray, tell: Tell) -> list[list[di
     return found
 
 
-def _outputs(subject: Subject, i: int) -> list[int]:
-    """Which scores of a row are taken apart: the predicted class and the true one."""
-    if subject.scores.shape[1] == 1:
-        return [0]
-    if subject.is_classifier:
-        return list(dict.fromkeys([int(subject.prediction[i]), int(subject.target[i])]))
-    return list(range(min(subject.scores.shape[1], MOST_TARGETS)))
+@dataclass(frozen=True)
+class Output:
+    """A score that is taken apart: its number, its name, what the library calls it, its sign.
+
+    Of two classes there is one score, that of the second; the first has minus it.
+    """
+
+    score: int
+    name: str
+    value: Any
+    sign: float = 1.0
 
 
-def _class_of(subject: Subject, k: int) -> Any:
-    """The output as the library's functions name it."""
+def _outputs(subject: Subject, i: int) -> list[Output]:
+    """Scores of a row that are taken apart: of the predicted class, and of the true one of many."""
+    names = subject.output_names
+    if not subject.is_classifier:
+        n_targets = len(names)
+        return [
+            Output(k, names[k], None if n_targets == 1 else k)
+            for k in range(min(n_targets, MOST_TARGETS))
+        ]
+    classes, names = subject.model.classes_.tolist(), subject.class_names
+    predicted = int(subject.prediction[i])
     if subject.scores.shape[1] == 1:
-        return None
-    return subject.model.classes_.tolist()[k] if subject.is_classifier else k
+        return [Output(0, names[predicted], classes[predicted], 1.0 if predicted else -1.0)]
+    shown = dict.fromkeys([predicted, int(subject.target[i])])
+    return [Output(k, names[k], classes[k]) for k in shown]
 
 
 def rules(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]]:
     """The rules that moved the (first) output of each row most."""
     found = []
     for place, i in enumerate(index.tolist()):
-        k = _outputs(subject, i)[0]
-        output = _class_of(subject, k)
+        output = _outputs(subject, i)[0]
         row = subject.rows(np.array([i]))
-        explanation = explain_rules(subject.model, row, top=MOST_RULES, output=output)
+        explanation = explain_rules(subject.model, row, top=MOST_RULES, output=output.value)
         found.append(
             {
-                "output": subject.output_names[k],
+                "output": output.name,
                 "rules": [
                     {
                         "text": shown(rule.text, LONGEST_RULE),
@@ -201,13 +216,14 @@ def carriers(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str,
     targets = None if subject.training is None else _shown_targets(subject, subject.training.target)
     found = []
     for place, i in enumerate(index.tolist()):
-        k = _outputs(subject, i)[0]
-        output = _class_of(subject, k)
+        output = _outputs(subject, i)[0]
         row = subject.rows(np.array([i]))
-        explanation = explain_training_rows(subject.model, row, top=MOST_CARRIERS, output=output)
+        explanation = explain_training_rows(
+            subject.model, row, top=MOST_CARRIERS, output=output.value
+        )
         found.append(
             {
-                "output": subject.output_names[k],
+                "output": output.name,
                 "rows": [
                     {
                         "row": int(r),

@@ -13,6 +13,7 @@ from kpp._typing import FloatArray, OffsetArray
 from kpp.certificates import certify
 from kpp.reports.sections import row_details as details
 from kpp.reports.subject import Subject
+from kpp.tables.conventions import attribution_words
 from kpp.tables.numbers import number, percent
 
 # Certificates of more rows than this are not needed to find the least certified.
@@ -62,6 +63,8 @@ def make(subject: Subject, progress: Tell) -> dict[str, Any]:
         "value_variables": [subject.variables[j] for j in kept],
         "n_other_values": len(subject.variables) - len(kept),
         "n_rows": subject.n_rows,
+        "called": subject.called,
+        "convention": attribution_words(is_classifier=subject.is_classifier),
         "epsilon": epsilon,
         "radius_unit": "in δ_K" if found.normalize == "tree" else "in δ_T",
         "problems": problems,

@@ -42,6 +42,7 @@ def make(subject: Subject) -> dict[str, Any]:
         )
     return {
         "n_rows": len(index),
+        "called": subject.called,
         "outputs": [subject.output_names[k] for k in outputs],
         "n_outputs": values.shape[2],
         "unit": "log-odds" if subject.is_classifier else "units of the target",

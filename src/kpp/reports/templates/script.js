@@ -443,8 +443,8 @@
     return piece("Nearest by path", [
       make("p", { "class": "muted small" }, "Among " + number(one.n_fit, 9) + " rows of the fit, numbered as they were given:"),
       table(known ? ["Row of the fit", "\u03b4_T", "Actual"] : ["Row of the fit", "\u03b4_T"], fit, ["", "num", "word"]),
-      make("p", { "class": "muted small" }, "Among " + number(one.n_test, 9) + " other test rows:"),
-      table(["Test row", "\u03b4_T", "Actual", "Predicted"], test, ["", "num", "word", "word"])
+      make("p", { "class": "muted small" }, "Among " + number(one.n_test, 9) + " other " + section.called + "s:"),
+      table([section.called.charAt(0).toUpperCase() + section.called.slice(1), "\u03b4_T", "Actual", "Predicted"], test, ["", "num", "word", "word"])
     ]);
   }
 
