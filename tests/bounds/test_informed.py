@@ -155,6 +155,11 @@ def test_cross_fit_fold_by_fold_and_averaged():
     bounds = {b.name: b for b in informed_bounds(model, X, Y, delta=0.15)}
     folds = [bounds[f"ramp, fold {q}"] for q in range(3)]
     assert all(bound.is_guarantee and bound.delta == pytest.approx(0.05) for bound in folds)
+    for bound in folds:
+        # 17 radii, 11 shifts and 9 margins share the fold's delta of 0.15 / 3.
+        n_cells = 17 * 11 * 9
+        by_hand = np.sqrt(np.log(n_cells / (0.15 / 3)) / (2 * bound.n_rows))
+        assert bound.confidence == pytest.approx(by_hand, rel=1e-12)
     mean = bounds["ramp, mean over folds"]
     assert mean.total == pytest.approx(np.mean([bound.total for bound in folds]))
     assert "not convex" in mean.failing[0].why

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.stats import norm
 
 from kpp.bounds.kl import kl_inverse
@@ -99,6 +100,52 @@ def test_pac_bayes_by_hand():
     assert wider.total >= parts.total
     assert parts.complexity >= 0
     assert parts.confidence >= 0
+
+
+def one_cell(**values):
+    """A grid of one cell: no minimum over cells can hide a constant."""
+    given = {"radii": [0.0], "shifts": [0.0], "margins": [1.0], "sigmas": [1.0]}
+    given |= {"quantiles": [1.0], "widths": [2.0]} | values
+    return Grid(**{name: np.array(value) for name, value in given.items()})
+
+
+def test_clipped_bound_by_hand():
+    # W = 3, B = 0.5, R = 2, beta = 0.25, n = 4: 4 * 3 * (0.5 * 2 + 0.25) / 2 = 7.5. The loss has
+    # slope 2 W in g and Rademacher averages double it.
+    y, g = np.array([-1.0, 0.0, 1.0, 2.0]), np.array([-5.0, 1.0, 1.0, 9.0])
+    grid = one_cell(radii=[0.0, 0.5], shifts=[0.0, 0.25])
+    parts = clipped_bound(y, g, (-1.0, 2.0), 0.4, 0.2, 2.0, grid, 0.05)
+    assert parts.complexity == pytest.approx(7.5, rel=1e-14)
+    assert parts.empirical_risk == 0.25  # of the clipped g: 0, 1, 0, 0
+    assert parts.confidence == pytest.approx(9 * np.sqrt(np.log(80) / 8), rel=1e-14)
+    assert parts.total == pytest.approx(7.75 + 9 * np.sqrt(np.log(80) / 8), rel=1e-14)
+
+
+def test_pac_bayes_squared_by_hand():
+    # Target in [-1, 2], sigma = 0.5, t = 2, R = 1.5: V = 3 + 2 * 0.5 * 1.5 = 4.5.
+    y, g = np.array([-1.0, 0.2, 1.5, 2.0]), np.array([-1.4, 0.6, 0.3, 2.2])
+    psi = np.array([0.5, 1.0, 1.5, 0.8])
+    sigma, t, delta, distance = 0.5, 2.0, 0.05, 0.3
+    parts = pac_bayes_squared_bound(
+        y, g, psi, (-1.0, 2.0), distance, 1.5, one_cell(sigmas=[sigma], widths=[t]), delta
+    )
+    noisy = []
+    for target, score, size in zip(y, g, sigma * psi, strict=True):
+        low, high = -1 - t * size, 2 + t * size
+        ends = np.square(target - low) * norm.cdf((low - score) / size)
+        ends += np.square(target - high) * norm.sf((high - score) / size)
+
+        def density(z, target=target, score=score, size=size):
+            return np.square(target - z) * norm.pdf(z, score, size)
+
+        noisy.append(ends + quad(density, low, high, epsabs=1e-12)[0])
+    budget = (distance**2 / (2 * sigma**2) + np.log(2 * 2 * 2 / delta)) / 4
+    inverse = float(kl_inverse(np.mean(noisy) / 4.5**2, budget))
+    assert parts.total == pytest.approx(4.5**2 / (2 * norm.cdf(t) - 1) * inverse, rel=1e-9)
+    assert parts.cell["smoothed"] == pytest.approx(np.mean(noisy), rel=1e-9)
+    assert parts.cell["kl"] == pytest.approx(0.18, rel=1e-14)
+    without = float(kl_inverse(np.mean(noisy) / 4.5**2, 0.18 / 4)) * 4.5**2 / (2 * norm.cdf(t) - 1)
+    assert parts.empirical_risk + parts.complexity == pytest.approx(without, rel=1e-9)
 
 
 def test_at_the_centre_half_of_delta_is_its_own():

@@ -5,6 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge
 from zoo import random_forest, random_node_weight, random_rows
 
+from kpp import KPPClassifier, KPPRegressor
 from kpp._progress import Progress
 from kpp.geometry import PathMap, path_weights
 from kpp.models.fits import MapPart
@@ -123,3 +124,24 @@ def test_an_offset_is_added_and_not_fitted_again():
 def test_bad_grids_are_refused(alphas):
     with pytest.raises(ValueError, match="alphas must be positive and finite"):
         settings(alphas=alphas).grid(1.0)
+
+
+@pytest.mark.parametrize("weights", [None, 3.0])
+def test_the_grid_of_a_classifier_is_in_units_of_its_averaged_loss(weights):
+    # Its loss is divided by the sum of the weights, and so is alpha; ridge's is not.
+    X = random_rows(1, n_rows=90)
+    weight = None if weights is None else np.full(90, weights)
+    total = 90.0 if weights is None else 90.0 * weights
+    for estimator, y, divisor in (
+        (KPPClassifier, np.arange(90) % 2, total),
+        (KPPRegressor, np.arange(90) % 7.0, 1.0),
+    ):
+        model = estimator(random_forest(1), regime="fixed", node_weight="uniform", cv=2)
+        model.fit(X, y, sample_weight=weight)
+        phi = model.map_.on(X).to_csr().toarray()
+        spread = np.square(phi - phi.mean(axis=0)).sum() / 90 * (weights or 1.0)
+        n_tried = len(model.alphas_)
+        assert n_tried >= 20
+        unit = spread / divisor
+        assert np.isclose(model.alphas_, 1e-4 * unit, rtol=1e-9).any()
+        assert np.isclose(model.alphas_, 1e2 * unit, rtol=1e-9).any()

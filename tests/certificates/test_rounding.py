@@ -1,0 +1,169 @@
+"""The rounding that certificates give away, against exact rational arithmetic.
+
+Each case is one in which the computed number is too large, and the term that is taken off it is
+what keeps the certificate true.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from zoo import random_forest, random_node_weight, random_rows
+
+from kpp import KPPClassifier
+from kpp.certificates import certify, leafwise
+from kpp.certificates.boxes import BoxFlip, Splits, least_values
+from kpp.certificates.flips import Flip
+from kpp.certificates.node_tables import Contrast, NodeTables
+from kpp.forest import Forest, Tree
+
+UNIT = 2.0**-53
+
+
+def exact_distance(forest, squared_scale, a, b):
+    """Sum of the squared coordinates that two leaves do not share."""
+
+    def path(v):
+        while v >= 0:
+            yield v
+            v = int(forest.parent[v])
+
+    return sum(Fraction(float(squared_scale[v])) for v in set(path(a)) ^ set(path(b)))
+
+
+def flip_to(value, offset, norm=1.0, tau=0.0):
+    """A flip of row 0, whose margin is offset + the sum of leaf values."""
+    return Flip(
+        rows=np.array([0]),
+        contrast=Contrast(0, None, 1),
+        value=value,
+        offset=np.array([offset]),
+        margin=np.array([1.0]),
+        norm=norm,
+        weight_error=0.0,
+        tau=tau,
+        to=0,
+    )
+
+
+def test_the_dual_bound_is_lowered_below_the_exact_distance(make_model):
+    # Only one leaf of one tree brings the margin to 0, and to 0 exactly: D(mu) is the distance to
+    # it for every large mu, with nothing to spare but its rounding.
+    above = 0
+    for seed in range(40):
+        model = make_model(seed, n_trees=3, most_splits=25)
+        tables = NodeTables.of(model.additive_)
+        forest, squared = tables.forest, model.additive_.blocks[0].squared_scale
+        leaf_ids = np.ascontiguousarray(model.map_.on(random_rows(seed, 1)).leaf_ids)
+        own = int(leaf_ids[0, 0])
+        leaves = np.flatnonzero(forest.is_leaf[: forest.tree_offsets[1]])
+        for other in leaves[leaves != own].tolist():
+            value = np.zeros(forest.n_nodes)
+            value[other] = -1.0
+            exact = exact_distance(forest, squared, own, other)
+            found = leafwise.solve(tables, flip_to(value, 1.0), leaf_ids)
+            assert Fraction(float(found.radius[0])) <= exact
+            assert found.radius[0] == pytest.approx(float(exact), rel=1e-12, abs=1e-13)
+            bound, _ = leafwise.dual_bound(
+                tables, value, np.array([1.0]), leaf_ids, np.array([0]), 1e3
+            )
+            above += Fraction(float(bound[0])) > exact
+    assert above > 10  # rounding does make it too large
+
+
+def test_leaf_values_that_are_further_apart_than_the_coefficients_say(make_linear):
+    # A chain of 65 nodes below a node of score V: each adds 1.2 u V to it, which rounds to 2 u V.
+    # So the computed score rises by 130 u V where |w| times the distance is 78 u V, and the paper's
+    # radius of the computed margin would hold the leaf beside the chain, which has another class.
+    length = 64
+    n_nodes = 2 * length + 5
+    left, right = np.full(n_nodes, -1), np.full(n_nodes, -1)
+    feature, threshold = np.zeros(n_nodes, dtype=int), np.zeros(n_nodes)
+    # Column 0 leads from the root to the top of the chain, column 1 down the chain.
+    left[0], right[0] = 1, 2
+    for step in range(length + 1):
+        v = 1 if step == 0 else 2 * step + 1
+        left[v], right[v] = 2 * step + 3, 2 * step + 4
+        feature[v], threshold[v] = 1, -float(step)
+    tree = Tree(left=left, right=right, feature=feature, threshold=threshold)
+    forest = Forest.from_trees([tree], n_features=2)
+    assert forest.n_nodes == n_nodes
+    node_weight = np.where(forest.is_leaf, 0.0, 2.0**-120)
+    node_weight[0] = 1.0
+    X = np.array([[-1.0, -1e3], [-1.0, 0.5], [1.0, 0.0]])  # the chain's end, beside it, elsewhere
+    model = KPPClassifier(forest, regime="fixed", node_weight=node_weight, alpha=1.0)
+    model.fit(np.repeat(X, 4, axis=0), np.arange(12) % 2)
+    end, beside, _ = model.map_.on(X).leaf_ids[0].tolist()
+    assert end != beside
+    scale, w = model.map_.scale, np.zeros(n_nodes)
+    w[0] = 1.0 / scale[0]
+    chain, v = [], end
+    while forest.parent[forest.parent[v]] >= 0:  # down from below the top
+        chain.append(v)
+        v = int(forest.parent[v])
+    assert len(chain) == length + 1
+    w[chain] = 1.2 * UNIT / scale[chain]
+    make_linear(model, w, [0.0])
+    make_linear(model, w, [-model.decision_function(X)[1]])
+    assert model.predict(X).tolist()[:2] == [1, 0]
+    exact = exact_distance(forest, model.additive_.blocks[0].squared_scale, end, beside)
+    found = certify(model, X[:1])
+    assert Fraction(float(found.lipschitz[0])) <= exact
+    assert Fraction(float(found.radius[0])) <= exact
+    # Not by chance: the computed margin alone is too large.
+    paper = model.decision_function(X)[0] / np.linalg.norm(w)
+    assert Fraction(float(paper)) ** 2 > 2 * exact
+
+
+def stumps(n_trees):
+    tree = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0, 0, 0], threshold=[0, 0, 0])
+    return Forest.from_trees([tree] * n_trees, n_features=1)
+
+
+def test_a_sum_over_a_box_that_rounds_up_certifies_nothing():
+    # 1 + a + a - 2a is 1, and as floats 1 + 2u: with an offset of -1 the margin is 0.
+    a = UNIT * (1 + 2.0**-20)
+    parts = [1.0, a, a, -2 * a]
+    assert sum(map(Fraction, parts)) == 1
+    assert np.sum(parts) > 1
+    forest = stumps(4)
+    value = np.zeros(forest.n_nodes)
+    for root, part in zip(forest.roots, parts, strict=True):
+        value[root + 1 : root + 3] = part
+    splits = Splits(forest, np.zeros(1, dtype=bool))
+    x, low, high = np.array([1.0]), np.array([-1.0]), np.array([2.0])
+    for offset, holds in ((-1.0, False), (-1 + 1e-14, True), (-1 - 1e-14, False)):
+        box = BoxFlip(splits, flip_to(value, offset), least_values(forest, value))
+        assert box.certifies(0, x, low, high) == holds
+        assert (box.search(0, x, low, high, 1000).verdict == 1) == holds
+    # A margin of 0 is no counterexample either: below it by more than rounding is.
+    box = BoxFlip(splits, flip_to(value, -1.0), least_values(forest, value))
+    assert box.flips_below[0] < 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_box_holds_every_float_within_its_radius(seed):
+    # Also where x and the step nearly cancel: the rounding of their product is then many units in
+    # the last place of the side.
+    splits = Splits(random_forest(0), np.zeros(3, dtype=bool))
+    rng = np.random.default_rng(seed)
+    tight = 0
+    for _ in range(200):
+        radius, scale = rng.lognormal(), rng.lognormal(size=3)
+        step = radius * scale
+        x = np.array([-step[0], step[1] * (1 + 3e-16), rng.normal()])
+        low, high = splits.box(x, scale, radius)
+        for j in range(3):
+            exact = Fraction(radius) * Fraction(scale[j])
+            centre = Fraction(x[j])
+            # The largest and the smallest float within the radius.
+            most, least = float(centre + exact), float(centre - exact)
+            if Fraction(most) > centre + exact:
+                most = np.nextafter(most, -np.inf)
+            if Fraction(least) < centre - exact:
+                least = np.nextafter(least, np.inf)
+            assert low[j] <= least
+            assert most <= high[j]
+            tight += most > np.nextafter(x[j] + step[j], np.inf)
+            tight += least < np.nextafter(x[j] - step[j], -np.inf)
+    assert tight > 20  # a side rounded outward would not do without the step rounded up
