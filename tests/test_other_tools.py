@@ -135,7 +135,7 @@ class TestSkore:
         return skore.EstimatorReport(small(request.param), **halves)
 
     def test_there_are_no_coefficients_of_columns(self, report):
-        with pytest.raises(AttributeError, match="no attribute 'coefficients'"):
+        with pytest.raises(AttributeError):
             report.inspection.coefficients()
 
     def test_importances_stand_under_the_names_of_columns(self, report):
@@ -279,7 +279,7 @@ def test_parameters_go_around(estimator):
     assert copy.get_params()["forest__max_depth"] == 2
     assert copy.alpha == 3.0
     assert str(copy) == str(model)
-    with pytest.raises(ValueError, match="Invalid parameter 'depth'"):
+    with pytest.raises(ValueError):
         model.set_params(depth=2)
 
 

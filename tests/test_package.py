@@ -163,9 +163,9 @@ def test_loops_take_one_type_only():
     read_only.flags.writeable = False
     double(read_only, out)
     assert out.tolist() == [0, 2, 4]
-    with pytest.raises(TypeError, match="No matching definition"):
+    with pytest.raises(TypeError):
         double(np.arange(3, dtype=np.int64), out)
-    with pytest.raises(TypeError, match="No matching definition"):
+    with pytest.raises(TypeError):
         double(np.arange(6.0)[::2], out)
 
 
@@ -196,7 +196,7 @@ def test_loops_call_helpers_and_take_tuples():
     shifted(Shift(10.0, values), out)
     assert out.tolist() == [12, 13, 14]
     assert plus_two(1) == 3  # in Python it is what it was
-    with pytest.raises(TypeError, match="No matching definition"):
+    with pytest.raises(TypeError):
         shifted(Shift(10.0, np.arange(3.0)), out)  # a tuple's arrays are not converted
 
 

@@ -84,9 +84,7 @@ def _compile(loop: Callable[..., None], signatures: tuple[str, ...]) -> Callable
     # fastmath stays off: certificates rely on IEEE arithmetic and on NaN.
     try:
         return numba.njit(known, nogil=True, cache=True)(loop)
-    except RuntimeError as error:
-        if "no locator available" not in str(error):
-            raise
+    except RuntimeError:  # no place for files, which is no mistake; any other error comes again
         return numba.njit(known, nogil=True)(loop)
 
 
@@ -107,7 +105,8 @@ def _with_helpers(function: Any) -> Any:
         return function
     for helper in used.values():
         if _helpers[helper] is None:
-            _helpers[helper] = numba.njit(_with_helpers(helper))
+            # Inlined for certain: a call within an inner loop would cost as much as its work.
+            _helpers[helper] = numba.njit(forceinline=True)(_with_helpers(helper))
     scope = function.__globals__ | {name: _helpers[helper] for name, helper in used.items()}
     other = FunctionType(
         function.__code__, scope, function.__name__, function.__defaults__, function.__closure__

@@ -249,7 +249,7 @@ def test_the_report_is_a_sequence_and_a_frame(classifier):
         ({"y": np.where(Y == 0, 7, Y)}, "does not know"),
         ({"y_range": (1.0, 0.0)}, "this is a classifier"),
         ({"y": None}, "y is None"),
-        ({"X": X[:0], "y": Y[:0], "sample": "test"}, r"0 sample|no rows"),
+        ({"X": X[:0], "y": Y[:0], "sample": "test"}, None),
     ],
 )
 def test_bad_input(classifier, change, match):

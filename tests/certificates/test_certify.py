@@ -352,7 +352,7 @@ def test_bad_input():
         certify(KPPRegressor(), X, epsilon=1.0)
     with pytest.raises(TypeError, match="got KPPEmbedding"):
         certify(KPPEmbedding(n_estimators=2).fit(X, y), X)
-    with pytest.raises(ValueError, match="X has 9 features"):
+    with pytest.raises(ValueError):
         certify(model, X[:, 1:], epsilon=1.0)
     with pytest.raises(ValueError, match="method must be one of 'leafwise', 'lipschitz'"):
         certify(model, X, method="exact", epsilon=1.0)
@@ -372,9 +372,9 @@ def test_bad_input():
         stable_change(model, "far")
     with pytest.raises(TypeError, match="belongs to a regressor"):
         stable_radius(classes, 1.0)
-    with pytest.raises(ValueError, match=r"[Ii]nfinity|too large"):
+    with pytest.raises(ValueError):
         certify(model, np.full((1, 10), np.inf), epsilon=1.0)
-    with pytest.raises(ValueError, match="0 sample"):
+    with pytest.raises(ValueError):
         certify(model, X[:0], epsilon=1.0)
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=[f"x{j}" for j in range(10)])
@@ -383,10 +383,10 @@ def test_bad_input():
         (KPPClassifier(n_estimators=3, alpha=1.0).fit(frame, y > 100), {}),
     ):
         for function in (certify, certify_raw):
-            with pytest.raises(ValueError, match=r"0 sample\(s\) \(shape=\(0, 10\)\)"):
+            with pytest.raises(ValueError):
                 function(fitted, frame[:0], **choice)
         for method in ("leafwise", "lipschitz"):
-            with pytest.raises(ValueError, match=r"0 sample\(s\) \(shape=\(0, 10\)\)"):
+            with pytest.raises(ValueError):
                 robustness_curve(fitted, frame[:0], y[:0], method=method)
     assert repr(certify(model, X, epsilon=1.0)).startswith("Certificate(method='leafwise', n_rows")
 

@@ -523,7 +523,7 @@ def test_constant_models_never_change(make_model, make_linear):
 def test_bad_input(classifier):
     with pytest.raises(NotFittedError):
         certify_raw(KPPClassifier(), X)
-    with pytest.raises(ValueError, match="X has 29 features"):
+    with pytest.raises(ValueError):
         certify_raw(classifier, X[:, 1:])
     with pytest.raises(ValueError, match=r"one entry per column, shape \(30,\); got \(2,\)"):
         certify_raw(classifier, X, scale=[1.0, 2.0])

@@ -9,8 +9,10 @@ from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_square
 from sklearn.model_selection import train_test_split
 
 from kpp import risk_bounds
+from kpp.cli.options import Regime
 from kpp.io import describe, load
 from kpp.models.pipelines import has_learned
+from kpp.models.regimes import REGIMES
 
 FEW = ["--trees", "10", "--jobs", "1"]
 
@@ -111,6 +113,11 @@ def test_regimes_and_forests(run, tmp_path, regime, forest):
     assert done.code == 0, done.err
     assert load(out)[-1].regime_ == regime
     assert load(out)[-1].forest == forest
+
+
+def test_every_regime_that_grows_its_forest_is_offered():
+    offered = {regime.value for regime in Regime}
+    assert offered == {r.name for r in REGIMES.values() if not r.takes_grown_forest}
 
 
 def test_weights_reach_the_fit_and_are_no_column(run, tmp_path, folder):

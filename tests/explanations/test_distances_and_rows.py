@@ -87,7 +87,7 @@ def test_distance_bad_input():
     model, X = fitted("regression")
     with pytest.raises(ValueError, match=r"z must be one row.*got shape \(3, 10\)"):
         explain_distance(model, X[0], X[:3])
-    with pytest.raises(ValueError, match="expecting 10 features"):
+    with pytest.raises(ValueError):
         explain_distance(model, X[0, :4], X[0])
     with pytest.raises(NotFittedError):
         explain_distance(KPPRegressor(), X[0], X[1])

@@ -405,7 +405,7 @@ def test_bad_input():
     model, X = fitted("regression")
     with pytest.raises(ValueError, match=r"x must be one row.*\(10,\).*got shape \(2, 10\)"):
         explain_rules(model, X[:2])
-    with pytest.raises(ValueError, match="X has 9 features, but KPPRegressor is expecting 10"):
+    with pytest.raises(ValueError):
         explain_rules(model, X[0, :9])
     for top in (-1, 2.5, True, None):
         with pytest.raises(ValueError, match="top must be a number of lines"):

@@ -356,7 +356,7 @@ def test_bad_input():
     for score in (1, -1, 0.0, "a"):
         with pytest.raises(ValueError, match="score must be an integer from 0 to 0"):
             collapsed.to_sklearn(score)
-    with pytest.raises(ValueError, match="X has 9 features"):
+    with pytest.raises(ValueError):
         collapsed.scores(X[:, 1:])
     assert repr(collapsed).startswith("AdditiveForest(n_trees=8")
     assert "AdditiveForest" in collapsed._repr_html_()

@@ -60,9 +60,9 @@ def test_sizes():
 def test_arrays_are_read_only():
     forest = random_forest(0)
     for name in ARRAY_TYPES:
-        with pytest.raises(ValueError, match="read-only"):
+        with pytest.raises(ValueError):
             getattr(forest, name)[...] = 0
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ValueError):
         forest.is_leaf[...] = True
     with pytest.raises(AttributeError):
         forest.parent = None

@@ -25,8 +25,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeRegressor
 
 from kpp import Forest
-from kpp.forest import BareScores, Tree
-from kpp.forest.bare import means_below
+from kpp.forest import Tree
+from kpp.forest.bare import BareScores, means_below
 from kpp.forest.join import as_float64, join_forests
 
 # Sums of at most a few hundred numbers, in another order than the library's.

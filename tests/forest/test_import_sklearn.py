@@ -116,7 +116,7 @@ def test_what_the_library_refuses_is_refused(value):
     X, y = made_data("numbers")
     forest = Forest.from_model(RandomForestRegressor(3, random_state=0).fit(X, y))
     X[0, 0] = value
-    with pytest.raises(ValueError, match="infinity or a value too large"):
+    with pytest.raises(ValueError):
         forest.apply(X)
 
 
@@ -124,9 +124,9 @@ def test_missing_values_are_refused_where_the_library_refuses_them():
     X, y = made_data("numbers")
     model = GradientBoostingRegressor(n_estimators=3).fit(X, y)
     X[0, 0] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError):
         model.predict(X)
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError):
         Forest.from_model(model).apply(X)
 
 

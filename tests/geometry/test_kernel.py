@@ -104,5 +104,5 @@ def test_unfitted_and_wrong_arguments(model, rows):
         kernel(KPPEmbedding(), rows)
     with pytest.raises(ValueError, match="normalize must be one of"):
         path_distance(model, rows, normalize=None)
-    with pytest.raises(ValueError, match="expecting 30 features"):
+    with pytest.raises(ValueError):
         kernel(model, rows, rows[:, :3])

@@ -294,7 +294,7 @@ def test_wrong_shapes():
         with pytest.raises(ValueError, match=r"Expected a vector of shape \(\d+,\); got \(3,\)"):
             wrong(np.ones(3))
     for operator in (phi, phi.T):
-        with pytest.raises(ValueError, match="dimension mismatch"):
+        with pytest.raises(ValueError):
             operator @ np.ones(3)
     with pytest.raises(ValueError, match=r"leaf_ids must have shape \(n_trees, n_rows\)"):
         PathMap(phi.forest, phi.weights, phi.leaf_ids.T)
@@ -357,7 +357,7 @@ def test_the_protocol_is_abstract():
     class Half(MapBlock):
         pass
 
-    with pytest.raises(TypeError, match="abstract"):
+    with pytest.raises(TypeError):
         Half(3, 4)
 
 

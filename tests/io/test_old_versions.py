@@ -11,7 +11,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from kpp import KPPRegressor
+from kpp import KPPRegressor, report
 from kpp.geometry import forest_blocks
 from kpp.io import FileFormatError, FileVersionWarning, describe, load, save
 from kpp.io.container import READABLE_VERSIONS
@@ -69,6 +69,12 @@ def test_layers_that_format_1_does_not_hold(name, again):
         assert lost.fold_fits_ is None
         assert lost.predict(X).tolist() == plain["scores"][0]
         assert repr(lost.fits_) == "LostFits()"
+
+
+def test_a_report_of_a_model_without_its_layers(tmp_path):
+    model, X, _ = check_scores("format1_cross_fit")
+    page = report(model, X, X[:, 0], tmp_path / "page.html").read_text()
+    assert "saved by an older version of kpp" in page
 
 
 def test_a_collapsed_forest_of_format_1():

@@ -351,7 +351,7 @@ def test_what_is_not_data_is_refused_by_name(name, tmp_path):
 
 def test_what_was_not_fitted(tmp_path):
     for model in (KPPRegressor(), make_pipeline(StandardScaler(), KPPClassifier())):
-        with pytest.raises(NotFittedError, match="not fitted yet"):
+        with pytest.raises(NotFittedError):
             save(model, tmp_path / "m.kpp")
 
 

@@ -79,7 +79,7 @@ def test_frames_give_names_and_the_same_numbers(diabetes, frame):
     model = small(KPPRegressor).fit(table, y)
     assert model.feature_names_in_.tolist() == names
     assert np.array_equal(model.predict(table), small(KPPRegressor).fit(X, y).predict(X))
-    with pytest.raises(ValueError, match="feature names should match"):
+    with pytest.raises(ValueError):
         model.predict(table[names[::-1]])
 
 

@@ -246,7 +246,7 @@ def test_groups_reach_the_splitter(diabetes):
     model = small(KPPRegressor, cv=GroupKFold(3)).fit(X, y, groups=groups)
     for train, test in model.folds_:
         assert not set(groups[train]) & set(groups[test])
-    with pytest.raises(ValueError, match="groups"):
+    with pytest.raises(ValueError):
         small(KPPRegressor, cv=GroupKFold(3)).fit(X, y)
 
 
@@ -528,7 +528,7 @@ def test_data_frames_with_categories(diabetes):
     assert model.feature_names_in_.tolist() == [*"abcd", "group"]
     assert model.feature_importances_[4] > 0
     assert model.predict(frame).shape == (len(y),)
-    with pytest.raises(ValueError, match=r"could not convert string.*forest='boosted'"):
+    with pytest.raises(ValueError, match="or use forest='boosted'"):
         small(KPPRegressor).fit(frame, y)
 
 

@@ -62,7 +62,7 @@ def test_hostile_names_survive_embedding(name):
 
 
 def test_not_finite_numbers_are_refused_by_embedding_and_emptied_by_plain():
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    with pytest.raises(ValueError):
         json_for_script(np.inf)
     assert plain_data([np.inf, -np.inf, np.nan, np.float32(0.5), np.bool_(True)]) == [
         None,

@@ -1,46 +1,19 @@
-"""A report routes its test rows once, and its training rows once; commands their rows once."""
-
-import sys
-from contextlib import contextmanager
+"""A report routes its test rows once, and its training rows once."""
 
 import pytest
 from reports.subjects import SMALL, _diabetes, made
+from routed import Routed
 
 from kpp import KPPRegressor
-from kpp.forest.route import route
 from kpp.geometry import forest_blocks
 from kpp.models.asking import ask
 from kpp.reports import report, report_data
 from kpp.reports.sections import row_details
 
 
-class Calls(list):
-    """Numbers of rows of all calls of `route`; those of a search for counterexamples apart."""
-
-    def __init__(self):
-        super().__init__()
-        self.searched = []
-        self.place = self
-
-    def counted(self, forest, X, **settings):
-        self.place.append(len(X))
-        return route(forest, X, **settings)
-
-    @contextmanager
-    def apart(self):
-        self.place = self.searched
-        yield
-        self.place = self
-
-
 @pytest.fixture
 def routed(monkeypatch):
-    calls = Calls()
-    # Wherever it is used: modules hold the function itself.
-    for name, module in list(sys.modules.items()):
-        if name.startswith("kpp.") and getattr(module, "route", None) is route:
-            monkeypatch.setattr(module, "route", calls.counted)
-    certify_raw = row_details.certify_raw
+    calls, certify_raw = Routed(monkeypatch), row_details.certify_raw
 
     def with_search(*given, **settings):
         with calls.apart():
@@ -68,12 +41,12 @@ KINDS += ["leaves", "arrays", "boosted", "scaled", "table", "several forests"]
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_report_routes_every_set_of_rows_once(routed, kind):
     model, X, y, train = several_forests() if kind == "several forests" else made(kind)
-    del routed[:]
+    del routed[:]  # those of the fit
     report_data(model, X, y, max_rows=5)
     assert routed == n_forests(model) * [len(X)]
     # One look at the rows that a search has found, if it has found any; none at the rows of X.
-    assert all(n_rows <= row_details.SEARCHED_ROWS for n_rows in routed.searched)
-    assert len(routed.searched) <= n_forests(model)
+    assert all(n_rows <= row_details.SEARCHED_ROWS for n_rows in routed.others)
+    assert len(routed.others) <= n_forests(model)
     del routed[:]
     report_data(model, X, y, train=train, max_rows=5)
     assert sorted(routed) == sorted(n_forests(model) * [len(X), len(train[1])])
@@ -81,6 +54,7 @@ def test_a_report_routes_every_set_of_rows_once(routed, kind):
 
 def test_more_rows_to_explore_are_not_routed_more_often(routed, tmp_path):
     model, X, y, _ = made("binary")
+    del routed[:]  # those of the fit, where this test is the first to ask for it
     report(model, X, y, tmp_path / "report.html", max_rows=30)
     assert routed == [len(X)]
 

@@ -78,6 +78,8 @@ class Frame:
 
     def norms(self, predictor: LinearPredictor) -> FloatArray:
         r"""Norms :math:`|(\Phi_i - c, \kappa)|`, shape (n,)."""
+        # The constant coordinate of theorem 3, which carries the intercept, is one more entry of
+        # psi.
         squared = predictor.map.centered(self.shift).row_norms(squared=True)
         return np.sqrt(squared + self.kappa**2)
 
@@ -94,6 +96,7 @@ class Frame:
         u = predictor.node_coef - self.center.node_coef
         radius = float(np.linalg.norm(u))
         beta = float(np.linalg.norm(predictor.intercept - self.center.intercept + u @ self.shift))
+        # Without that coordinate a difference of intercepts is outside the class.
         if self.kappa == 0:
             return radius, beta, radius if beta == 0 else np.inf
         return radius, beta, float(np.hypot(radius, beta / self.kappa))
@@ -115,6 +118,7 @@ def make_frame(sample: Sample, y_range: Range | None) -> Frame:
     """
     model, n_classes = sample.model, sample.n_classes
     fit_intercept = model.fit_record_.fit_intercept
+    # No partition fold is at hand, and the labels of these rows must not set the scales.
     if sample.question.regime.takes_grown_forest:
         size, middle = 1.0, 0.0
         if y_range is not None:
@@ -142,6 +146,8 @@ def make_frame(sample: Sample, y_range: Range | None) -> Frame:
         center=center,
         shift=shift,
         sup_norm=model.map_.sup_norm(shift),
+        # As large as a typical row, so that a unit of intercept costs like a unit of score
+        # elsewhere.
         kappa=(spread or 1.0) if fit_intercept else 0.0,
         limits=limits,
         limits_known=y_range is not None,
@@ -153,6 +159,7 @@ def _fold_frame(
     sample: Sample, predictor: LinearPredictor, fit_rows: AnyArray, y_range: Range | None
 ) -> Frame:
     """A fold's frame: scales from labels outside the rows that it was fitted on."""
+    # Labels of the rows of this fit would make the grid depend on the sample that it must not see.
     outside = np.delete(sample.all_target, fit_rows)
     size, middle, limits = 1.0, 0.0, NO_LIMITS
     if sample.n_classes == 0:
@@ -191,6 +198,8 @@ def _grown_shift(embedding: MapBlock) -> FloatArray | None:
             return None
         count = forest.statistics.count
         root = np.repeat(count[forest.roots], np.diff(forest.tree_offsets))
+        # The mean of Phi_v over rows is s_v times the share of them in v. From the trees' own
+        # counts, so that no row of the fit is looked at.
         share = np.divide(count, root, out=np.zeros_like(count), where=root > 0)
         parts.append(block.scale * share)
     return np.concatenate(parts)
@@ -202,6 +211,7 @@ def _best_constant(y: AnyArray, n_classes: int) -> FloatArray:
         return np.array([float(np.mean(y))])
     count = np.bincount(y, minlength=n_classes)
     present = count > 0
+    # A class without rows has no logarithm; fits treat it in the same way.
     scores = np.full(n_classes, ABSENT)
     scores[present] = np.log(count[present] / len(y))
     if n_classes == 2:
@@ -230,6 +240,7 @@ def informed_parts(predictor: LinearPredictor, frame: Frame, delta: float) -> di
     scores = predictor.scores
     if predictor.n_classes == 0:
         g, y = scores[:, 0], np.asarray(predictor.target, dtype=np.float64)
+        # A loss without limits has no bound of this kind.
         if not np.isfinite(frame.limits).all():
             return {}
         return {
@@ -262,7 +273,7 @@ def clipped_losses(predictor: LinearPredictor, limits: Range) -> FloatArray:
     """Errors, a tie counted as one; or squared losses of target and prediction, clipped."""
     if predictor.n_classes:
         errors = (class_margins(predictor.scores, predictor.target) <= 0).any(axis=1)
-        return errors.astype(np.float64)
+        return np.asarray(errors, dtype=np.float64)
     g = np.clip(predictor.scores[:, 0], *limits)
     losses: FloatArray = np.square(np.clip(predictor.target, *limits) - g)
     return losses
@@ -279,6 +290,8 @@ def loss_scale(predictor: LinearPredictor, limits: Range) -> float | None:
         return 1.0
     if not np.isfinite(limits).all() or limits[0] == limits[1]:
         return None
+    # The kl bound is of losses in [0, 1]: divided by the largest squared error, and multiplied
+    # again.
     return (limits[1] - limits[0]) ** 2
 
 
@@ -377,6 +390,7 @@ def informed_on(sample: Sample, delta: float, y_range: Range | None) -> list[Bou
 def _fold_by_fold(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
     """Each fold with delta / Q; the average speaks of a predictor drawn from the folds."""
     predictors, fits = sample.folds(), sample.model.fits_
+    # A union over the folds: all of their bounds hold together with probability 1 - delta.
     own_delta = delta / len(fits)
     by_name: dict[str, list[Bound]] = {}
     for q, (predictor, fit) in enumerate(zip(predictors, fits, strict=True)):

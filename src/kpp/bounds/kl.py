@@ -15,6 +15,7 @@ from scipy.special import rel_entr
 from kpp._typing import FloatArray
 from kpp.bounds.results import check_delta
 
+# 2^-60 of the unit interval: below the spacing of doubles near 1.
 N_BISECTIONS = 60
 
 
@@ -71,6 +72,7 @@ def kl_inverse(q: Any, c: Any) -> FloatArray:
     q, c = np.broadcast_arrays(np.asarray(q, dtype=np.float64), np.asarray(c, dtype=np.float64))
     if not ((q >= 0) & (q <= 1)).all() or (c < 0).any() or np.isnan(c).any():
         raise ValueError("kl_inverse needs q in [0, 1] and c at least 0.")
+    # For p >= q, kl(q || p) rises with p: the budget is kept up to one place, and not beyond.
     low, high = np.array(q), np.ones(q.shape)
     for _ in range(N_BISECTIONS):
         middle = (low + high) / 2
@@ -147,6 +149,7 @@ def smallest_rows(
 
     if not succeeds(most):
         return None
+    # The bound falls as n grows, so halving finds the first n that succeeds.
     low, high = 0, most
     while high - low > 1:
         middle = (low + high) // 2

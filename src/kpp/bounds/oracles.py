@@ -9,12 +9,12 @@ import numpy as np
 
 from kpp._checks import check_choice, check_sample_weight
 from kpp._optional import optional
-from kpp._rows import take_rows
 from kpp._shown import Shown
-from kpp._typing import AnyArray, FloatArray
+from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.bounds.assumptions import is_honest
 from kpp.bounds.samples import SAMPLES, Sample, sample_of
 from kpp.forest.arrays import Forest
+from kpp.forest.route import route
 from kpp.forest.statistics import NodeStatistics, node_statistics
 from kpp.geometry import forest_blocks
 from kpp.models.asking import ask
@@ -183,8 +183,8 @@ def partition_oracles(
                 f"sample={sample!r} is for a fitted model: a bare forest knows no rows of a fit."
             )
         is_classification = np.asarray(y).dtype.kind != "f"
-        groups = [([model], np.arange(len(X)))]
-        return _oracles(groups, X, y, sample_weight, is_classification=is_classification)
+        groups = [([(model, route(model, X))], np.arange(len(X)))]
+        return _oracles(groups, len(X), y, sample_weight, is_classification=is_classification)
     try:
         question = ask(model)
     except TypeError as error:
@@ -216,15 +216,19 @@ def oracles_at(data: Sample, y: Any, sample_weight: Any = None) -> PartitionOrac
     -------
     oracles : PartitionOracles
     """
-    question, model = data.question, data.model
-    groups = [([block.forest for block in question.additive.blocks], data.index)]
+    question, model, rows = data.question, data.model, data.all_rows
+    parts = [([block.forest for block in question.additive.blocks], data.index)]
     if data.by_folds:
-        groups = [
+        parts = [
             ([block.forest for _, block in forest_blocks(fit.map)], fit.rows) for fit in model.fits_
         ]
+    groups = []
+    for forests, own in parts:
+        at = rows if len(own) == len(rows) else rows.take(own)
+        groups.append(([(forest, at.leaf_ids_of(forest)) for forest in forests], own))
     oracles = _oracles(
         groups,
-        data.all_rows.X,
+        len(rows),
         y,
         sample_weight,
         is_classification=question.is_classifier,
@@ -234,28 +238,33 @@ def oracles_at(data: Sample, y: Any, sample_weight: Any = None) -> PartitionOrac
 
 
 def _oracles(
-    groups: list[tuple[list[Forest], AnyArray]],
-    X: Any,
+    groups: list[tuple[list[tuple[Forest, IntArray]], AnyArray]],
+    n_all_rows: int,
     y: Any,
     sample_weight: Any,
     *,
     is_classification: bool,
     n_jobs: int | None = None,
 ) -> PartitionOracles:
-    """The oracles of forests, each group at rows of its own."""
+    """The oracles of forests and the leaves of rows in them, each group at rows of its own."""
     kind = "entropy" if is_classification else "variance"
-    weight = None if sample_weight is None else check_sample_weight(sample_weight, len(X))
+    weight = None if sample_weight is None else check_sample_weight(sample_weight, n_all_rows)
     parts: list[TreeOracles] = []
     n_rows = 0
     for forests, index in groups:
-        whole = len(index) == len(X)
-        X_own, y_own = (X, y) if whole else (take_rows(X, index), np.asarray(y)[index])
+        y_own = y if len(index) == n_all_rows else np.asarray(y)[index]
         weight_own = None if weight is None else weight[index]
         n_own = len(index) if weight_own is None else int(np.count_nonzero(weight_own))
         n_rows += n_own
-        for forest in forests:
+        for forest, leaf_ids in forests:
             statistics = node_statistics(
-                forest, X_own, y_own, weight_own, classification=is_classification, n_jobs=n_jobs
+                forest,
+                None,
+                y_own,
+                weight_own,
+                classification=is_classification,
+                leaf_ids=leaf_ids,
+                n_jobs=n_jobs,
             )
             parts.append(_tree_parts(forest, statistics, kind, n_own))
     root = np.concatenate([part.root for part in parts])

@@ -82,8 +82,13 @@ def trace_bounds(sample: Sample, predictor: LinearPredictor, delta: float) -> li
     return found
 
 
-def class_assumptions(sample: Sample, predictor: LinearPredictor) -> tuple[Assumption, ...]:
-    """What the paper's bounds ask of the class and of the sample."""
+def class_assumptions(
+    sample: Sample, predictor: LinearPredictor, *others: Assumption
+) -> tuple[Assumption, ...]:
+    """What the paper's bounds ask of the class and of the sample; `others` are those of one bound.
+
+    What fails by the preparation comes last, whatever the bound.
+    """
     radius = Assumption(
         "radius B fixed before the sample",
         True,
@@ -109,5 +114,6 @@ def class_assumptions(sample: Sample, predictor: LinearPredictor) -> tuple[Assum
         radius,
         intercept,
         norm,
+        *others,
         *preparation_assumptions(sample),
     )

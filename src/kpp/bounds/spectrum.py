@@ -17,6 +17,7 @@ from kpp._typing import FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.solvers import KrylovSpace
 
+# Up to here all eigenvalues are computed; above, random vectors give a figure with its error.
 EXACT_ROWS = 2000
 N_PROBES = 2
 N_STEPS = 30
@@ -92,6 +93,8 @@ class Spectrum(Shown):
         assert self.nodes is not None
         assert self.weights is not None
         upper, error = self._drawn(self.nodes / (self.nodes + alpha))
+        # z'G(G + alpha)^-1 z = n - alpha z'(G + alpha)^-1 z: what bounds the inverse from below
+        # (Gauss) bounds the dimension from above, and the other way round (Radau).
         gauss = (self.weights * self.nodes / (self.nodes + alpha)).sum(axis=1)
         radau = self.n_rows - alpha * self._radau_inverse(alpha)
         half = float(np.mean(gauss - radau)) / 2
@@ -111,6 +114,7 @@ class Spectrum(Shown):
         assert self.weights is not None
         top = np.unravel_index(np.argmax(self.nodes), self.nodes.shape)
         largest = float(self.nodes[top])
+        # Tr f(G) = c Tr G + Tr (f(G) - c G): the first term is known exactly.
         chord = float(values[top]) / largest if largest > 0 else 0.0
         rest = values - chord * self.nodes
         each = (self.weights * rest).sum(axis=1)
@@ -154,6 +158,8 @@ class Spectrum(Shown):
             if beta[k - 1] > 0:
                 full = np.pad(full, ((0, 1), (0, 1)))
                 full[k, k - 1] = full[k - 1, k] = beta[k - 1]
+                # Golub and Meurant: with (T_k - 0) d = beta^2 e_k the new entry is d_k. T_k may be
+                # singular, hence the small multiple of the identity.
                 inner = full[:k, :k] + 1e-13 * abs(theta).max() * np.eye(k)
                 right = np.zeros(k)
                 right[-1] = beta[k - 1] ** 2
@@ -220,6 +226,7 @@ def gram_spectrum(
         return Spectrum(n, trace, eigenvalues=eigenvalues)
     product = moved.gram_operator() if not centered else moved.gram_matvec
     random = np.random.default_rng(random_state)
+    # Signs, not normal numbers: z'z is n exactly, and the diagonal of the matrix adds no variance.
     signs = random.choice([-1.0, 1.0], size=(n_probes, n))
     diagonal, beside = _tridiagonals(product, signs, min(n_steps, n))
     nodes, weights = np.empty_like(diagonal), np.empty_like(diagonal)
@@ -228,6 +235,8 @@ def gram_spectrum(
         tridiagonal = np.diag(diagonal[p]) + np.diag(beside[p, : k - 1], 1)
         tridiagonal += np.diag(beside[p, : k - 1], -1)
         values, vectors = np.linalg.eigh(tridiagonal)
+        # Gauss's rule: nodes are the eigenvalues of T, weights the squared first entries of its
+        # eigenvectors, times |z|^2 = n.
         nodes[p], weights[p] = np.maximum(values, 0.0), n * np.square(vectors[0])
     return Spectrum(n, trace, nodes=nodes, weights=weights, coefficients=(diagonal, beside))
 

@@ -79,6 +79,8 @@ class Grid:
         """
         unit = margin / spread if spread > 0 else margin
         return cls(
+            # Powers of two: few cells, since N costs log N in the bound, and between the first and
+            # the last a cell is at most twice as large as the number that it holds.
             radii=np.concatenate([[0.0], unit * 2.0 ** np.arange(-8, 8)]),
             shifts=np.concatenate([[0.0], margin * 2.0 ** np.arange(-6, 4)])
             if intercept
@@ -112,6 +114,8 @@ class Grid:
 
 def _cell(values: FloatArray, value: float) -> float:
     """The smallest value of a grid that is not below the given one; infinite if there is none."""
+    # A bound over a cell holds for everything inside, so the smallest cell that holds u is the best
+    # one; beyond the last one nothing was promised.
     place = int(np.searchsorted(values, value))
     return float(values[place]) if place < len(values) else np.inf
 
@@ -144,12 +148,15 @@ def ramp_bound(
     factor = 1.0 if n_classes == 2 else 2 * np.sqrt(n_classes)
     B, beta = _cell(grid.radii, radius), _cell(grid.shifts, shift)
     confidence = np.sqrt(np.log((n_cells or grid.n_ramp) / delta) / (2 * n))
+    # Theorem 1 of the page on bounds, for every rho of the grid at once; the smallest may be taken
+    # because log N pays for all of them.
     risks = ramp(margins[None, :], grid.margins[:, None]).mean(axis=1)
     size = B * sup_norm + beta if np.isfinite(B) and np.isfinite(beta) else np.inf
     terms = factor * 2 * size / (grid.margins * np.sqrt(n))
     best = int(np.argmin(risks + terms))
     error = float((margins <= 0).mean())
     cell = {"B": B, "beta": beta, "rho": float(grid.margins[best]), "ramp": float(risks[best])}
+    # The parts show the plain error first; what the ramp adds to it counts as complexity.
     return Parts(error, float(risks[best] - error + terms[best]), float(confidence), cell)
 
 
@@ -220,6 +227,8 @@ def pac_bayes_bound(
     N = grid.n_pac if n_cells is None else n_cells
     # The difference of two noisy scores has twice the variance of one.
     scale = norms * (np.sqrt(2.0) if n_others > 1 else 1.0)
+    # y g / |psi|: the margin in units of the noise of sigma 1. Where psi is 0 there is no noise,
+    # and the row is right or wrong for certain.
     ratio = np.full_like(margins, np.inf)
     np.divide(margins, scale[:, None], out=ratio, where=scale[:, None] > 0)
     ratio[(scale == 0)[:, None] & (margins <= 0)] = -np.inf
@@ -228,6 +237,7 @@ def pac_bayes_bound(
         # rho is t sigma R, which is t R / |psi| of the row's own standard deviations.
         with np.errstate(divide="ignore"):
             factor = np.where(norms > 0, sup_norm / norms, 1.0)
+    # Theorem 3. N cells share half of delta, hence 2 N / delta.
     log_term = np.log(2 * np.sqrt(n) * 2 * N / delta)
     best: tuple[float, float, float, float, float] | None = None
     for sigma in grid.sigmas:
@@ -235,12 +245,15 @@ def pac_bayes_bound(
         if divergence > 20 * n:  # the inverse is 1
             continue
         below = ratio / sigma
+        # For several classes a union: the sum over the others, cut at 1, since a loss is at most 1.
         smooth = np.array(
             [
                 np.minimum(ndtr((t * factor)[:, None] - below).sum(axis=1), 1.0).mean()
                 for t in grid.quantiles
             ]
         )
+        # Where w is wrong, the margin of the noisy u' is at most rho with probability Phi_N(t) or
+        # more.
         totals = kl_inverse(smooth, (divergence + log_term) / n) / ndtr(grid.quantiles)
         k = int(np.argmin(totals))
         if best is None or totals[k] < best[0]:
@@ -258,6 +271,7 @@ def pac_bayes_bound(
     if best is None:
         return Parts(error, np.inf, 0.0, {"sigma": np.nan, "t": np.nan, "N": N})
     total, sigma, t, smoothed, divergence = best
+    # How much of the bound the probability delta costs: the rest, with the divergence alone.
     without = float(kl_inverse(smoothed, divergence / n) / ndtr(t))
     cell = {"sigma": sigma, "t": t, "smoothed": smoothed, "kl": divergence, "N": N}
     return Parts(error, without - error, total - without, cell)
@@ -295,9 +309,11 @@ def pac_bayes_squared_bound(
         if divergence > 20 * n:
             continue
         for t in grid.widths:
+            # V of theorem 4: the largest |y - z| over the widened range.
             size = high - low + t * sigma * sup_norm
             noise, tau = sigma * norms, t * sigma * norms
             smooth = float(_clipped_square(y, g, noise, low - tau, high + tau).mean() / size**2)
+            # Exactly in [0, 1]; the closed form is rounded.
             smooth = min(max(smooth, 0.0), 1.0)
             scale = size**2 / (2 * ndtr(t) - 1)
             total = float(kl_inverse(smooth, (divergence + log_term) / n) * scale)
@@ -321,6 +337,8 @@ def _center_parts(
     """The bound of the centre itself, from its half of delta; None elsewhere."""
     if distance > 0:
         return None
+    # Chernoff's bound: the centre is fixed beforehand, so neither the grid nor 2 sqrt(n) is paid
+    # for.
     total = float(kl_inverse(min(risk / scale, 1.0), np.log(2 / delta) / n)) * scale
     return Parts(risk, 0.0, total - risk, {"sigma": 0.0, "t": np.inf, "kl": 0.0, "N": N})
 
@@ -330,6 +348,8 @@ def _clipped_square(
 ) -> FloatArray:
     """Expectation of (y - clip(g + noise Z, low, high))^2 for a standard normal Z."""
     safe = np.where(noise > 0, noise, 1.0)
+    # With d = y - g the loss is (d - noise Z)^2 for a < Z < b, and constant outside. There E[1] =
+    # between, E[Z] = phi(a) - phi(b), E[Z^2] = between + a phi(a) - b phi(b).
     a, b = (low - g) / safe, (high - g) / safe
     below, above = ndtr(a), ndtr(-b)
     between = ndtr(b) - below

@@ -128,7 +128,6 @@ def uniform_bounds(
     sample: Sample, predictor: LinearPredictor, delta: float, y_range: Range | None
 ) -> list[Bound]:
     """RG-03 with both constants; or CL-03, and the 0/1 error by calibration."""
-    assumptions = class_assumptions(sample, predictor)
     # Predictions lie in [-B R, B R]; R is at most 1 for one forest, not for several.
     radius = predictor.norm * max(1.0, predictor.map.sup_norm())
     common: dict[str, Any] = {
@@ -138,7 +137,8 @@ def uniform_bounds(
         "delta": delta,
     }
     if predictor.n_classes == 0:
-        return _squared(sample, predictor, radius, assumptions, y_range, common)
+        return _squared(sample, predictor, radius, y_range, common)
+    assumptions = class_assumptions(sample, predictor)
     terms = logistic_loss_terms(
         radius, predictor.trace, predictor.n_rows, delta, n_classes=predictor.n_classes
     )
@@ -178,7 +178,6 @@ def _squared(
     sample: Sample,
     predictor: LinearPredictor,
     radius: float,
-    assumptions: tuple[Assumption, ...],
     y_range: Range | None,
     common: dict[str, Any],
 ) -> list[Bound]:
@@ -207,7 +206,7 @@ def _squared(
                 confidence=terms[1],
                 trivial_level=largest**2,
                 constant=constant,
-                assumptions=(*assumptions, envelope),
+                assumptions=class_assumptions(sample, predictor, envelope),
                 details={"B": predictor.norm, "M": largest, "trace": predictor.trace},
                 **common,
             )

@@ -44,6 +44,8 @@ def box_minima(
         while n_open > 0:
             n_open -= 1
             v = stack[n_open]
+            # Nothing below improves on what was found. What gets past this at a leaf is a new least
+            # value.
             if least_below[v] >= least:
                 continue
             child = np.int64(left[v])
@@ -144,6 +146,7 @@ def joint_minimum(
             if n_later == 0:
                 return
             n_later -= 1
+            # Undo, last first, the bounds that were changed since this alternative was put off.
             while n_trail > later_trail[n_later]:
                 n_trail -= 1
                 if trail_is_low[n_trail]:
@@ -169,6 +172,8 @@ def joint_minimum(
         visits[0] += 1
         if visits[0] > max_visits:
             return
+        # The least that this branch can reach: what is fixed, the least leaf below v, and the least
+        # of every tree after it. Not better than the best: left out.
         if total + least_below[v] + rest[k + 1] >= best[0]:
             alive = False
             continue
@@ -188,6 +193,7 @@ def joint_minimum(
             alive = False
             continue
         if n_later + 2 > size or n_trail + 4 > size:
+            # Twice as long; the second half is overwritten before it is read.
             later_node = np.append(later_node, later_node)
             later_tree = np.append(later_tree, later_tree)
             later_sum = np.append(later_sum, later_sum)
@@ -224,6 +230,8 @@ def joint_minimum(
         if not reach_left:
             v = child + 1
             continue
+        # Both children are reached. The one with the lower leaf first: a low sum found early cuts
+        # off more later.
         go_left = least_below[child] <= least_below[child + 1]
         later_node[n_later] = child + 1 if go_left else child
         later_tree[n_later] = k
@@ -231,6 +239,8 @@ def joint_minimum(
         later_trail[n_later] = n_trail
         later_side[n_later] = 0
         if is_cut:
+            # x > t means, for doubles, x >= the next one after t. With that the box stays closed,
+            # and the trees that follow see which side was taken.
             above = np.nextafter(threshold[v], np.inf)
             later_column[n_later] = j
             later_side[n_later] = 1 if go_left else 2
@@ -308,6 +318,8 @@ def descend(
                             v = child if point[k] <= threshold[v] else child + 1
                         else:
                             t = threshold[v]
+                            # The part of the box that is still to be covered, (begin, high], lies
+                            # right of t.
                             if t < low[j] or t <= begin:
                                 v = child + 1
                                 continue
@@ -336,6 +348,7 @@ def descend(
                         change[n_events] = value[v] - last
                         n_events += 1
                     last = value[v]
+            # From left to right: each event is the place right of which a tree's value changes.
             order = np.argsort(at[:n_events])
             sum_here = first_total
             best = np.inf
@@ -344,6 +357,7 @@ def descend(
             begin = low[j]
             for e in range(n_events + 1):
                 end = high[j] if e == n_events else at[order[e]]
+                # Two events at one place leave an empty step between them, which no point lies in.
                 if end >= begin and sum_here < best:
                     best = sum_here
                     best_low = begin
@@ -355,5 +369,6 @@ def descend(
             total[0] = best
             if best < stop_below:
                 return
+        # A whole sweep without a gain: every further one would be the same.
         if not (total[0] < before):
             return

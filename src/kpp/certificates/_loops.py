@@ -53,11 +53,15 @@ def leaf_minima(
             if left[v] < 0:
                 below[v] = C[v] + mu * value[v]
                 below_arg[v - root] = v
+        # Backward over pairs of siblings: both are complete before their parent. M(v) of the page
+        # on certificates.
         for v in range(end - 2, root, -2):
             up = parent[v]
             least = v if below[v] <= below[v + 1] else v + 1
             below[up] = below[least]
             below_arg[up - root] = below_arg[least - root]
+        # Forward: H(child) = min(H(v), M(sibling) - 2 C(v)), kept in `best` until the leaves are
+        # reached. No leaf lies outside the root.
         best[root] = np.inf
         arg[root] = root
         for v in range(root + 1, end):
@@ -72,6 +76,7 @@ def leaf_minima(
                 arg[v] = arg[up]
         for v in range(root, end):
             if left[v] < 0:
+                # min(C(a) + H(a), mu v(a)): go elsewhere, or stay at distance 0. A tie stays.
                 stay = mu * value[v]
                 best[v] += C[v]
                 if stay <= best[v]:
@@ -101,6 +106,8 @@ def sum_minima(
             leaf = leaf_ids[tree, row]
             total += best[leaf]
             margin += arg_value[leaf]
+        # The derivative of mu o + sum_t [delta_t + mu v_t] by mu, at the leaves that attain the
+        # minima.
         slope[i] = margin + offset[i]
         bound[i] = total + mu * offset[i]
 
@@ -156,6 +163,7 @@ def tangent_steps(
             slope_low += value_low[leaf]
             bound_high += best_high[leaf]
             slope_high += value_high[leaf]
+        # Every mu gives a certified radius: the best one seen so far is kept, less its rounding.
         safe = bound_low - constant_error - low * error_per_mu
         best = low
         other = bound_high - constant_error - high * error_per_mu
@@ -163,11 +171,14 @@ def tangent_steps(
             safe = other
             best = high
         for _ in range(max_steps):
+            # No top between the ends: it is an end, or lies outside.
             if not (slope_low > 0.0 >= slope_high):
                 break
+            # Where the tangents c_low + slope_low mu and c_high + slope_high mu meet.
             mu = ((bound_high - slope_high * high) - (bound_low - slope_low * low)) / (
                 slope_low - slope_high
             )
+            # Rounding has brought the ends together: no mu is left between them.
             if not (low < mu < high):
                 break
             total = mu * offset[i]
@@ -182,12 +193,17 @@ def tangent_steps(
                 if right < least:
                     least = right
                     change = value_high[leaf]
+                # The term of a tree is concave in mu. With equal slopes at both ends it is a line
+                # between them, and its value is known; only otherwise another leaf may be the least
+                # one here.
                 if value_low[leaf] != value_high[leaf]:
                     v = np.int64(leaf)
                     root = tree_offsets[tree]
                     if mu * value[v] < least:
                         least = mu * value[v]
                         change = value[v]
+                    # All other leaves of the tree, by the ancestor where their path leaves this
+                    # one: such a leaf l lies C(leaf) + C(l) - 2 C(up) away.
                     while v != root:
                         up = np.int64(parent[v])
                         shift = C[leaf] - 2.0 * C[up]
@@ -196,6 +212,8 @@ def tangent_steps(
                         while n_open > 0:
                             n_open -= 1
                             u = stack[n_open]
+                            # M(u) is concave in mu too, so it lies above the chord between its
+                            # ends.
                             chord = below_low[u] + part * (below_high[u] - below_low[u])
                             if chord + shift >= least:
                                 continue
@@ -220,6 +238,8 @@ def tangent_steps(
             if safe_here > safe:
                 safe = safe_here
                 best = mu
+            # D meets the tangents where they meet: no mu can give more. Otherwise this mu is a
+            # nearer end.
             ceiling = bound_low + slope_low * (mu - low)
             if slope > 0.0:
                 low = mu
@@ -247,6 +267,8 @@ def minimising_leaves(leaves: Any, nodes: Any, C: Any, value: Any, mu: Any, arg:
         root = tree_offsets[tree]
         end = tree_offsets[tree + 1]
         on_path[: end - root] = False
+        # Distances from the row's leaf: up its path C falls by the edges climbed, and below a node
+        # that is off the path the edges down are added. Parents come before children.
         v = np.int64(leaves[tree])
         while v >= 0:
             on_path[v - root] = True

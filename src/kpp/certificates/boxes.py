@@ -15,6 +15,7 @@ from kpp.certificates.node_tables import gamma, largest_values
 from kpp.forest.arrays import Forest
 from kpp.forest.layout import CATEGORICAL, NUMERICAL
 
+# In this order: of several outcomes the smallest counts.
 PROVED, FOUND, OPEN = 1, -1, 0
 GROUP_SIZES = (2, 4, 8)
 MAX_SWEEPS = 10
@@ -54,6 +55,8 @@ class Splits:
         no finite radius moves, is all that is left to move.
         """
         value, unit, t = x[self.feature], scale[self.feature], self.threshold
+        # Columns without a unit stay, columns of an infinite one are free at any radius: neither
+        # has a radius at which a side meets a threshold.
         moves = (unit > 0) & np.isfinite(unit) & np.isfinite(value) & np.isfinite(t)
         stays = (unit > 0) & np.isfinite(unit) & np.isinf(value)
         value, unit, t = value[moves], unit[moves], t[moves]
@@ -77,6 +80,8 @@ class Splits:
             low[anything], high[anything] = -np.inf, np.inf
             moves &= ~anything & np.isfinite(x)
             with np.errstate(over="ignore"):
+                # The product is rounded up, then each side outward: where x and the step nearly
+                # cancel, the rounding of the product is many units in the last place of the side.
                 step = np.nextafter(radius * scale[moves], np.inf)
                 low[moves] = np.nextafter(x[moves] - step, -np.inf)
                 high[moves] = np.nextafter(x[moves] + step, np.inf)
@@ -130,6 +135,7 @@ class BoxFlip:
         forest = splits.forest
         self.least_below = least_below
         size = largest_values(forest, flip.value).sum()
+        # sigma of the page on proofs: what the sum over the trees may be off by.
         self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(flip.offset))
         # The sum of leaf values must exceed this for the answer to stay; below the second
         # number it changes for certain.
@@ -162,9 +168,11 @@ class BoxFlip:
         """
         minima = self.minima(x, low, high)
         need, total = float(self.need[i]), float(minima.sum())
+        # Sound already with every tree on its own: no search.
         if total > need:
             return Outcome(PROVED, 0)
         visits = self.splits.forest.n_trees
+        # A counterexample is often near, and a few sweeps over the columns cost less than a search.
         point = self._descend(i, x, low, high)
         if point is not None:
             return Outcome(FOUND, visits, point)
@@ -190,6 +198,7 @@ class BoxFlip:
                     order[group], minima, x, low, high, enough, -np.inf, share
                 )
                 visits += cost
+                # Given up before the least sum was known: the bound tree by tree stays.
                 if cost > share:
                     continue
                 if least > enough:
@@ -295,6 +304,8 @@ def categorical_columns(forest: Forest) -> BoolArray:
 def least_values(forest: Forest, value: FloatArray) -> FloatArray:
     """Least value of a leaf below each node, shape (n_nodes,)."""
     below, best, arg_value = (np.empty(forest.n_nodes) for _ in range(3))
+    # The scan of the leafwise certificate at mu = 1 and without distances: its `below` is the least
+    # value below each node.
     minima, no_distance = Minima(1.0, below, best, arg_value), np.zeros(forest.n_nodes)
     arg = np.empty(forest.n_nodes, dtype=np.int32)
     leaf_minima(forest.nodes, no_distance, value, minima, 0, forest.n_trees, arg)

@@ -15,7 +15,6 @@ from kpp.certificates.flips import check_epsilon, flips_of
 from kpp.certificates.leafwise import solve
 from kpp.certificates.lipschitz import safe_lipschitz_radius
 from kpp.certificates.node_tables import Contrast, NodeTables
-from kpp.certificates.rows import one_or_many
 from kpp.models.asking import ask
 
 METHODS = ("leafwise", "lipschitz")
@@ -198,7 +197,7 @@ def certify(model: Any, X: Any, *, method: str = "leafwise", epsilon: Any = None
     question = ask(model)
     tolerance = check_epsilon(question.additive, epsilon)
     tables = NodeTables.of(question.additive, n_jobs=question.model.n_jobs)
-    routed = one_or_many(question, X)
+    routed = question.rows(X)
     leaf_ids, n_rows = routed.joined_leaf_ids, len(routed)
     radius, lipschitz, margin = (np.full(n_rows, np.inf) for _ in range(3))
     flip_mu = np.full(n_rows, np.inf)

@@ -45,6 +45,7 @@ class OneSided:
 
     def __call__(self, u: float) -> FloatArray:
         """Bound the change within a radius, shape (n_rows,)."""
+        # Any leaves may be reached: only the largest change over all of them holds.
         if not np.isfinite(u):
             return self.most
         if len(self.mu) == 0:
@@ -82,6 +83,7 @@ def deviations(tables: NodeTables, leaf_ids: IntArray, norm: FloatArray) -> list
         at_row = np.zeros(leaf_ids.shape[1])
         for leaves in leaf_ids:
             at_row += tables.values[k][leaves]
+        # A rise of v is a fall of -v: the same bound with the sign turned.
         sides = [
             _one_sided(tables, leaf_ids, sign * tables.values[k], sign * at_row, k, norm[k])
             for sign in (-1.0, 1.0)
@@ -107,6 +109,7 @@ def _one_sided(
         return OneSided(np.empty(0), np.empty((len(rows), 0)), np.zeros(len(rows)))
     size = float(largest_values(forest, value).sum())
     constant = tables.rounding * 4 * tables.diameter
+    # Predictions that are off by tau move mu (f(x') - f(x)), and with it E, by mu tau.
     per_mu = tables.rounding * 2 * size + tau
     # Below the first mu the Lipschitz bound is as good for radii above 1e-12 of the diameter.
     mu = 1e-6 * np.sqrt(max(tables.diameter, 1e-300)) / norm

@@ -108,6 +108,7 @@ def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
     if tables.is_constant(flip.contrast):
         always = np.full(n, np.inf)
         return Leafwise(always, np.ones(n, dtype=bool), np.zeros(n), always)
+    # The worst leaf of every tree at once: if even that keeps the answer, nothing changes it.
     worst = flip.offset + lowest_values(forest, flip.value).sum()
     total = float(largest_values(forest, flip.value).sum())
     # These sums are rounded too; the offset has given away the model's rounding only.
@@ -127,6 +128,7 @@ def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
     constant_error = tables.rounding * 4 * tables.diameter
     error_per_mu = tables.rounding * (total + largest_offset)
 
+    # m / |w|^2, at or below the top (see above). Divided twice: a square of the norm may underflow.
     start = margin[open_rows] / flip.norm / flip.norm
     order = np.argsort(start, kind="stable")
     open_rows, start = open_rows[order], start[order]
@@ -140,10 +142,13 @@ def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
             low, mu = minima_at(tables, flip.value, start[waiting]), 2 * start[waiting]
         assert low is not None
         high = minima_at(tables, flip.value, mu)
+        # A row joins when the grid passes its start. Below its start the slope is positive, so the
+        # last grid point serves it as the lower end.
         joined = int(np.searchsorted(start, mu, side="right"))
         active = np.concatenate([active, open_rows[waiting:joined]])
         waiting = joined
         _, slope = _sum(tables, leaf_ids, flip.rows[active], flip.offset[active], high)
+        # The first slope that is not positive: the top lies between the last two grid points.
         done = active[slope <= 0]
         for rows, left, right in _halved(tables, flip, leaf_ids, done, low, high, MAX_HALVINGS):
             radius[rows], best_mu[rows], flip_mu[rows] = _climb(
@@ -151,6 +156,7 @@ def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
             )
         active = active[slope > 0]
         low, mu = high, 2 * mu
+        # Further doublings overflow; the rows that are left keep the radius 0, which is sound.
         if not np.isfinite(mu * total):
             break
     return Leafwise(np.maximum(radius, 0.0), never, best_mu, flip_mu)
@@ -200,6 +206,8 @@ def _halved(
     if halvings == 0 or len(members) < per_scan:
         yield members, low, high
         return
+    # The geometric mean, because the grid is geometric; two roots, because the product may
+    # overflow.
     middle = minima_at(tables, flip.value, np.sqrt(low.mu) * np.sqrt(high.mu))
     _, slope = _sum(tables, leaf_ids, flip.rows[members], flip.offset[members], middle)
     before, after = members[slope <= 0], members[slope > 0]

@@ -9,7 +9,6 @@ import numpy as np
 from kpp._typing import FloatArray
 from kpp.certificates.flips import Flip, check_epsilon
 from kpp.certificates.node_tables import NodeTables
-from kpp.certificates.rows import one_or_many
 from kpp.models.asking import Question, ask
 
 
@@ -48,8 +47,8 @@ def lipschitz_bound(model: Any, X: Any, Y: Any = None) -> FloatArray:
     True
     """
     question = ask(model)
-    others = None if Y is None else one_or_many(question, Y).map
-    distance = np.sqrt(one_or_many(question, X).map.distances(others))
+    others = None if Y is None else question.rows(Y).map
+    distance = np.sqrt(question.rows(X).map.distances(others))
     bounds = lipschitz_constant(model)[:, None, None] * distance
     return bounds[0] if len(bounds) == 1 else bounds
 

@@ -16,7 +16,6 @@ from kpp.certificates.boxes import BoxFlip, Splits, categorical_columns, least_v
 from kpp.certificates.flips import check_epsilon, flips_of
 from kpp.certificates.node_tables import NodeTables
 from kpp.certificates.raw_search import Search
-from kpp.certificates.rows import one_or_many
 from kpp.forest.join import as_float64, check_one_reading
 from kpp.forest.route import prepare_rows
 from kpp.models.asking import Question, ask
@@ -160,7 +159,7 @@ def certify_raw(
     if not isinstance(effort, int | np.integer) or isinstance(effort, bool) or effort < 0:
         raise ValueError(f"effort must be a number of nodes, not negative; got {effort!r}.")
     deadline = np.inf if time_budget is None else time.monotonic() + time_budget
-    rows = one_or_many(question, X)
+    rows = question.rows(X)
     check_one_reading([block.forest for block in additive.blocks])
     tables = NodeTables.of(additive, n_jobs=rows.n_jobs)
     forest = as_float64(additive.forest)

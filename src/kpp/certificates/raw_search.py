@@ -92,6 +92,8 @@ class Search:
             box = self.splits.box(x, self.scale, radius)
             return all(flip.certifies(i, x, *box) for flip, i in self.flips[row])
 
+        # A larger box reaches no fewer leaves, so the test turns false once, and halving finds
+        # where.
         passed = _last_true(lambda k: holds(radii[k]), len(radii))
         self.radius[row] = radii[passed] if passed >= 0 else 0.0
 
@@ -147,6 +149,7 @@ class Search:
                 if distance < self.upper[row]:
                     self.upper[row], self.point[row] = distance, outcome.point
                 return FOUND
+            # OPEN is below PROVED: a box is proved when every flip is.
             verdict = min(verdict, outcome.verdict)
         if verdict == PROVED:
             self.radius[row] = max(self.radius[row], radius)
@@ -157,6 +160,8 @@ class Search:
         moved = np.flatnonzero((point != x) & ~np.isnan(x) & np.isfinite(self.scale))
         with np.errstate(divide="ignore", over="ignore"):
             steps = np.abs(point[moved] - x[moved]) / self.scale[moved]
+        # Rounded up: an upper end of the bracket must not lie below the counterexample's true
+        # distance.
         return float(np.nextafter(steps.max(initial=0.0), np.inf))
 
 

@@ -270,9 +270,11 @@ def _telescoping(question: Question, rows: RoutedRows, target: AnyArray | None) 
         target = answers.predict(rows)
     scale = 1.0 if classification else float(np.square(target).max())
     worst, n_trees, depth = 0.0, 0, 0
-    for block in question.additive.blocks:
+    for block, leaf_ids in zip(question.additive.blocks, rows.leaf_ids, strict=True):
         forest = block.forest
-        statistics = node_statistics(forest, rows.X, target, classification=classification)
+        statistics = node_statistics(
+            forest, rows.X, target, classification=classification, leaf_ids=leaf_ids
+        )
         value = statistics.entropy if classification else statistics.impurity
         share = statistics.count / statistics.count[forest.roots[0]]
         leaf = np.where(forest.is_leaf, share * value, 0.0)

@@ -75,6 +75,7 @@ def cells_of_path(forest: Forest, leaf: int, categories: Categories) -> list[tup
     path = [leaf]
     while forest.parent[path[-1]] >= 0:
         path.append(int(forest.parent[path[-1]]))
+    # From the root down, because conditions narrow from split to split.
     path.reverse()
     cell: dict[int, Condition] = {}
     cells = []
@@ -90,6 +91,8 @@ def _narrow(
 ) -> Condition:
     """Add one split to what is known of its column."""
     column, goes_left = int(forest.feature[above]), child == forest.left[above]
+    # A missing value takes one side of every split: it is in the cell if that is the cell's side
+    # each time.
     missing = bool(forest.missing_left[above]) == bool(goes_left)
     if forest.split_kind[above] == CATEGORICAL:
         left = _left_codes(forest, above)
@@ -100,8 +103,10 @@ def _narrow(
             if (own[value] == bool(goes_left) if value in own else missing)
         )
         if old is not None and old.categories is not None:
+            # Both splits must be passed.
             inside, missing = inside & old.categories, missing and old.missing
         return Condition(column, categories=inside, missing=missing)
+    # x <= t goes left: the left cell is closed at t, the right one open.
     t = float(forest.threshold[above])
     low, high = (-np.inf, t) if goes_left else (t, np.inf)
     if old is None:
@@ -111,6 +116,7 @@ def _narrow(
 
 def _left_codes(forest: Forest, v: int) -> set[int]:
     first, last = forest.category_offsets[v], forest.category_offsets[v + 1]
+    # The bytes of a little-endian word, lowest bit first, list the codes in rising order.
     bits = np.unpackbits(forest.category_bits[first:last].view(np.uint8), bitorder="little")
     return set(np.flatnonzero(bits).tolist())
 
@@ -249,6 +255,8 @@ class Wording:
             return None, False
         if not outside:
             return "", False
+        # The shorter list, unless "not in" would wrongly promise it to categories that no forest
+        # knows.
         if len(outside) < len(inside) and (missing or not other):
             one = len(outside) == 1
             return f"{name} != {outside[0]}" if one else f"{name} not in {_set(outside)}", True

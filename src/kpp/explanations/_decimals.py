@@ -76,12 +76,14 @@ class Decimals:
     def _number(self, column: int, t: float) -> tuple[str, bool]:
         value = self.row[column]
         below, above, rounding, resolved = self._around(column, t)
+        # 17 digits tell any two doubles apart.
         for digits in range(FEWEST_DIGITS, 18):
             text, is_decimal = _decimal(t, digits, rounding)
             shown = float(text)
             up_to = shown <= t
             gap = below if up_to else above
             most = PART_OF_GAP * (gap if is_decimal else min(gap, resolved))
+            # As a reader would test it; it must come out as x <= t does.
             left = value <= shown if up_to else value < shown
             if abs(shown - t) <= most and (np.isnan(value) or left == (value <= t)):
                 return _plain(shown, text), bool(up_to)
@@ -123,6 +125,7 @@ class Decimals:
                 groups[is_single].append(forest.threshold[splits])
             double, single = (np.unique(np.concatenate([*group, []])) for group in groups)
             double, single = double[np.isfinite(double)], single[np.isfinite(single)]
+            # Thresholds that differ by rounding alone: values of the column lie as near as that.
             in_pairs = bool((np.diff(single) <= _two_steps(single[1:])).any())
             self._thresholds[column] = double, single, in_pairs
         return self._thresholds[column]

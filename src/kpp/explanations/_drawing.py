@@ -125,6 +125,8 @@ def spread_out(values: FloatArray, n_bins: int = 60) -> FloatArray:
     for b in np.unique(bins):
         inside = np.flatnonzero(bins == b)
         rank = np.arange(len(inside))
+        # 0, 1, -1, 2, -2, ...: from the middle line outwards.
         offset[inside] = np.where(rank % 2, 1, -1) * ((rank + 1) // 2)
     top = np.abs(offset).max()
+    # A few points per bin stay close to the line instead of filling the whole height.
     return offset / max(top, 5.0)

@@ -29,6 +29,8 @@ def add_by_variable(
         for i in range(first_row, last_row):
             v = np.uint64(leaf_ids[tree, i])
             above = parent[v]
+            # Up to the root and without it: no split stands above it, and it belongs to the
+            # baseline.
             while above >= 0:
                 out[i, np.uint64(variable[v])] += contribution[v]
                 v = np.uint64(above)

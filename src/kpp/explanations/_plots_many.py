@@ -107,6 +107,7 @@ class AttributionBarDisplay(draw.Display):
         ax.barh(
             range(len(shown)),
             self.summary.mean_abs[shown],
+            # One tree, or Shapley values: there is no spread over trees.
             xerr=None if np.isnan(self.summary.spread).all() else self.summary.spread[shown],
             color=draw.LOWER,
             error_kw={"ecolor": "black", "capsize": 3, "lw": 1},
@@ -208,6 +209,7 @@ class BeeswarmDisplay(draw.Display):
         ax.axvline(0, color=draw.NEUTRAL, lw=0.8, zorder=0)
         points, any_missing = None, False
         for k, j in enumerate(shown):
+            # Ranks, not values: colours then use the whole scale whatever the distribution.
             rank = _ranks(as_numbers(column_of(data, int(j))))
             height = k + 0.4 * draw.spread_out(values[:, j])
             missing = np.isnan(rank)
@@ -223,6 +225,7 @@ class BeeswarmDisplay(draw.Display):
                 vmin=0,
                 vmax=1,
                 lw=0,
+                # Thousands of points as shapes make vector files large and slow to open.
                 rasterized=len(values) > 2000,
             )
         draw.label_rows(ax, [names[j] for j in shown])

@@ -139,6 +139,7 @@ class WaterfallDisplay(draw.Display):
         for k in range(len(steps) - 1):
             ax.plot([ends[k]] * 2, [k - 0.35, k + 1.35], color=draw.NEUTRAL, lw=0.7)
         low, high = min([self.baseline, *ends]), max([self.baseline, *ends])
+        # Room for the numbers beside the longest bars; 1 where all steps are 0.
         pad = 0.14 * (high - low) or 1.0
         for k, step in enumerate(steps):
             # Beside the bar, on the side that it points to, so that no width is too small.
@@ -264,6 +265,7 @@ class RuleDisplay(draw.Display):
                 va="center",
                 fontsize="small",
             )
+            # NaN, the support of the other rules together, is not itself.
             if support == support:
                 self._support(ax, f"{support:.1%}", k)
         self._support(ax, "rows", -0.75)

@@ -84,6 +84,8 @@ class Attribution(Shown):
         deviation = np.abs(total - self.scores)
         object.__setattr__(self, "residual", float(deviation.max(initial=0.0)))
         # NaN must not pass, hence the negation.
+        # Large values of both signs may cancel to a small score: rounding is relative to what was
+        # added.
         size = np.abs(self.baseline) + _row_sums(self.values, absolute=True)
         if (
             self.level != "shapley"
@@ -206,9 +208,12 @@ class Attribution(Shown):
         mean_abs, mean = self._means()
         by_tree, spread = None, np.full(len(mean), np.nan)
         if self.trees is not None:
+            # c_tj of `summary`: with the signs as factors the trees' parts add up to the mean
+            # absolute value.
             by_tree = self.trees.sums(np.sign(self.values) / n_rows)
             n_trees = len(by_tree)
             if n_trees > 1:
+                # The standard error of a sum of K exchangeable parts, not of their mean.
                 spread = np.sqrt(n_trees) * by_tree.std(axis=0, ddof=1)
         return AttributionSummary(
             feature_names=self.feature_names,
@@ -348,6 +353,7 @@ def numbers_and_names(column: AnyArray) -> tuple[FloatArray, list[str] | None]:
 
     As soon as one value is a string all of them are names, also those that look like numbers.
     """
+    # Floats, integers and booleans are numbers as they are.
     if column.dtype.kind in "fiub":
         return np.asarray(column, dtype=np.float64), None
     listed = column.tolist()

@@ -64,11 +64,14 @@ class TreeParts:
         total = np.concatenate([self._of_block(*block, factor) for block in blocks])
         if self.shift is None:
             return total
+        # Centring takes the same number off every row: its sum is that times the sum of the
+        # factors.
         return total - self.sign * self.shift[self.score] * factor.sum(axis=0)
 
     def _of_block(self, block: ScoreBlock, leaf_ids: IntArray, factor: FloatArray) -> FloatArray:
         parent, variable = block.forest.parent, block.variable
         if self.place is not None:
+            # A root has no variable: what its -1 looks up is thrown away.
             variable = np.where(variable >= 0, self.place[variable], -1).astype(np.int32)
         contribution = self.sign * block.contribution[self.score]
         out = np.zeros((block.forest.n_trees, factor.shape[1]))

@@ -157,6 +157,7 @@ def explain_distance(
     if preparation is not None:
         sources, values = sum_by_source(values, question.sources)
         place = np.array([sources.index(name) for name in question.sources])
+        # -1, the same leaf, is no column, and stays.
         names, parted_by = tuple(sources), np.where(parted_by >= 0, place[parted_by], -1)
     return DistanceExplanation(
         values=values,
@@ -179,6 +180,8 @@ def _between_leaves(mine: PathMap, theirs: PathMap, n_features: int) -> tuple[Fl
             # Parents stand before their children: the later of two nodes is not above the other.
             low = max(a, b)
             values[tree, variable[low]] += squared[low]
+            # Overwritten while climbing: the last edge is below the common ancestor, whose split
+            # parts them.
             parted[tree] = variable[low]
             a, b = min(a, b), int(forest.parent[low])
     return values, parted

@@ -184,6 +184,7 @@ def _by_variable(
     additive, n_columns = question.additive, question.model.n_features_in_
     values = np.zeros((additive.n_scores, len(rows), n_columns))
     baseline = baseline_of(additive)
+    # Psi_j(x): what the nodes on the row's paths add, by the variable of the split above each.
     for block, leaf_ids in zip(additive.blocks, rows.leaf_ids, strict=True):
         parent, variable = block.forest.parent, block.variable
         for out, contribution in zip(values, block.contribution, strict=True):
@@ -192,6 +193,8 @@ def _by_variable(
     if centered:
         shift = _mean_by_tree(question)
         total = shift.sum(axis=1)
+        # Equation attribution-centered: Psi_j less its mean over the rows of the fit, which joins
+        # the baseline. The sum stays the score.
         values -= total[:, None, :]
         baseline = baseline + total.sum(axis=1)
     # Outputs last, as scikit-learn and shap have them, but each output's values together.
@@ -222,6 +225,7 @@ def _mean_by_tree(question: Question) -> FloatArray:
     for block, mean in zip(blocks, np.split(_mean_of_nodes(question), ends, axis=1), strict=True):
         forest, variable = block.forest, block.variable
         below = variable >= 0
+        # One bin per tree and variable; roots have no variable, and stay out.
         place = (forest.tree_of_node * n_columns + variable)[below]
         size = forest.n_trees * n_columns
         sums = [np.bincount(place, row[below], minlength=size) for row in mean]
@@ -243,6 +247,7 @@ def _by_node(question: Question, rows: RoutedRows, centered: bool) -> tuple[Any,
     values = []
     for w in coefficients:
         own = phi.copy()
+        # w_v Phi_v(x): the matrix keeps its pattern, and only its entries are scaled.
         own.data *= w[phi.indices]
         values.append(own)
     if not centered:
@@ -277,6 +282,7 @@ def _values_of_sources(question: Question, rows: RoutedRows, given: Any, sources
         raw = [f"x{j}" for j in range(table.shape[1])]
     if hasattr(table, "iloc") and set(sources) <= set(raw):
         return table.iloc[:, [raw.index(name) for name in sources]]
+    # A mix of columns is no column of the user's: its values are the prepared ones.
     columns = [
         column_of(table, raw.index(name))
         if name in raw

@@ -175,6 +175,8 @@ def _fit_data(
     target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     model, n_targets = question.model, len(question.intercept)
     partition = () if model.partition_rows_ is None else model.partition_rows_
+    # In the honest regime the layer has seen some of the rows only; y is that of all rows of the
+    # fit.
     n_rows = len(np.union1d(rows, partition))
     target = target.reshape(len(target), -1)
     if target.shape != (n_rows, n_targets):
@@ -226,6 +228,7 @@ def _one_minus_leverage(
         gram = embedding.gram()
     else:
         gram = embedding.centered(embedding.mean_row(weight)).gram()
+    # A = D^(1/2) Phi_c Phi_c' D^(1/2), in place: it is the largest array here.
     gram *= root[:, None]
     gram *= root
     gram[np.diag_indices_from(gram)] += alpha
@@ -238,6 +241,8 @@ def _one_minus_leverage(
         gram += stiff * np.outer(u, u)
         constant = alpha / (alpha + stiff) * np.square(u)
     factor = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    # Only the diagonal is needed; from Cholesky's factor the inverse costs no second factorisation.
     inverse, _ = linalg.lapack.dpotri(factor[0], lower=1, overwrite_c=True)
     kept: FloatArray = alpha * inverse.diagonal() - constant
+    # 1 - h_i divides the residual: rounding must not make it 0 or negative.
     return np.clip(kept, np.finfo(float).eps, 1.0)

@@ -84,6 +84,7 @@ def choose_output(additive: AdditiveForest, output: Any, scores: AnyArray) -> Ou
     if additive.classes is not None:
         classes = additive.classes.tolist()
         if output is None:
+            # Two classes have one score, that of the second; minus it is the first one's.
             index = 0 if len(classes) == 2 else int(np.argmax(scores))
             return Output(index, 1.0, f"score of {outputs[index]!r}")
         place = place_of(output, classes)

@@ -197,6 +197,7 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
         )
         for one in ranked[:top]
     ]
+    # Sums by `fsum`: rules and remainder must add up to the score whatever `top` is.
     others = [value for one in ranked[top:] for value in one.contributions]
     baseline = float(chosen.sign * baseline_of(question.additive)[chosen.index])
     remainder = math.fsum(others)
@@ -237,12 +238,16 @@ def _collect(question: Question, row: RoutedRows, wording: Wording, output: Outp
         prefix = f"{block.name}__" if block.name else ""
         for tree, leaf in enumerate(leaf_ids[:, 0].tolist()):
             for v, cell in cells_of_path(forest, leaf, wording.categories):
+                # A node without weight adds nothing, whatever its coefficient: it is no rule.
                 if scale[v] == 0:
                     continue
                 share = float(support[v])
                 cell = tuple(sorted(cell, key=lambda condition: condition.feature))
+                # Shares are sums of weights, rounded differently in different trees.
                 key = (round(share, 12), wording.key(cell))
                 one = found.setdefault(key, _Found(cell, share, [], []))
+                # A missing value fulfils the merged rule only where it is in every one of the
+                # cells.
                 one.cell = tuple(
                     replace(a, missing=a.missing and b.missing)
                     for a, b in zip(one.cell, cell, strict=True)

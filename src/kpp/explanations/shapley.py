@@ -31,6 +31,7 @@ def shapley_values(model: KPPLinearModel, rows: RoutedRows) -> tuple[FloatArray,
     """
     shap = optional("shap", "level='shapley'", "shap")
     collapsed = model.collapse()
+    # shap walks the trees itself: rows must come in the precision that the forest compares in.
     X = prepare_rows(collapsed.forest, rows.X)
     values, baseline = [], np.empty(collapsed.n_scores)
     for k in range(collapsed.n_scores):

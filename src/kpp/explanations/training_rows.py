@@ -163,17 +163,20 @@ def explain_training_rows(
     chosen = choose_output(question.additive, output, scores)
     contributions, kernel, r = np.zeros((3, len(fit_rows)))
     partition = 0.0
+    # `fit.rows` are numbers in the user's X; the arrays here are in the order of `fit_rows`.
     place = np.argsort(fit_rows)
     for fit in fits:
         share = chosen.sign * np.broadcast_to(fit.share, scores.shape)[chosen.index]
         train = fit.map
         here = train.on(row)
         own = place[np.searchsorted(fit_rows, fit.rows, sorter=place)]
+        # k(x_i, x) in the map of the very layer that row i was fitted in.
         kernel[own] = here.gram(train)[0]
         r[own] = share * fit.dual[:, chosen.index]
         contributions[own] += r[own] * kernel[own]
         if fit.center is not None:
             partition += share * float(here.matvec(fit.center.node_coef[chosen.index])[0])
+    # Ties stay in the order of the rows, so that the list is the same everywhere.
     order = np.argsort(-np.abs(contributions), kind="stable")
     listed, others = order[:top], order[top:]
     b = float(chosen.sign * question.intercept[chosen.index])

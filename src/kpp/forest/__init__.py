@@ -1,8 +1,7 @@
 """A tree ensemble as arrays: import, routing, node statistics, growing."""
 
 from kpp.forest.arrays import Forest
-from kpp.forest.bare import BareScores
 from kpp.forest.layout import Tree
 from kpp.forest.statistics import NodeStatistics, node_statistics
 
-__all__ = ["BareScores", "Forest", "NodeStatistics", "Tree", "node_statistics"]
+__all__ = ["Forest", "NodeStatistics", "Tree", "node_statistics"]

@@ -119,6 +119,8 @@ class Forest(Shown):
     bare: BareScores | None = None
 
     def __post_init__(self) -> None:
+        # Frozen for everybody else; these are the arrays in the dtypes that compiled loops are
+        # compiled for.
         for name, dtype in ARRAY_TYPES.items():
             object.__setattr__(self, name, own_read_only(getattr(self, name), dtype))
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
@@ -195,6 +197,7 @@ class Forest(Shown):
         >>> forest.source_leaf.tolist()
         [0, 2, 1]
         """
+        # Nodes move when trees are laid out, and what is known of each node moves with them.
         flat, order = lay_out(trees)
         return cls(
             n_features=n_features,
@@ -309,6 +312,8 @@ class Forest(Shown):
         starts, stops = self.tree_offsets[:-1], self.tree_offsets[1:]
         if isinstance(trees, slice):
             first, last, step = trees.indices(self.n_trees)
+            # Neighbouring trees are neighbours in the arrays: a slice is a view, and copies
+            # nothing.
             if step == 1 and first < last:
                 return slice(int(starts[first]), int(stops[last - 1]))
             trees = np.arange(self.n_trees)[trees]
@@ -335,6 +340,8 @@ class Forest(Shown):
         trees = chosen
         sizes = np.diff(self.tree_offsets)[trees]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
+        # Ids count from the start of the forest, so each tree's move by as much as the tree does;
+        # the -1 of roots and leaves is no id, and stays.
         shift = np.repeat(offsets[:-1] - self.tree_offsets[trees], sizes)
         changed: dict[str, Any] = {name: getattr(self, name)[nodes] for name in NODE_ARRAYS}
         for name in ("parent", "left"):
@@ -373,6 +380,7 @@ class Forest(Shown):
         left_of: dict[int, AnyArray] = {}
         for v in np.flatnonzero(self.split_kind == CATEGORICAL):
             column = int(self.feature[v])
+            # The bytes of a little-endian word, lowest bit first, list the codes in rising order.
             words = self.category_bits[self.category_offsets[v] : self.category_offsets[v + 1]]
             bits = np.unpackbits(words.view(np.uint8), bitorder="little")
             goes_left = {
@@ -413,6 +421,7 @@ class Forest(Shown):
         sizes = [forest.n_nodes for forest in forests]
         if sum(sizes) > MAX_NODES:
             raise ValueError(f"{sum(sizes)} nodes are more than 32-bit ids can number.")
+        # A row goes through all trees, so it may have NaN only where every part takes it.
         shared: dict[str, Any] = {"allows_nan": all(forest.allows_nan for forest in forests)}
         shared |= {
             name: getattr(first, name)
@@ -423,6 +432,7 @@ class Forest(Shown):
             for forest in forests:
                 vars(forest).pop("nodes", None)  # it holds the arrays, too
 
+        # One field at a time: with `release` no more than one array exists twice at any moment.
         def take(name: str) -> list[Any]:
             arrays = [getattr(forest, name) for forest in forests]
             if release:
@@ -438,6 +448,7 @@ class Forest(Shown):
         del statistics, bare
         changed: dict[str, Any] = {name: np.concatenate(take(name)) for name in NODE_ARRAYS}
         shift = np.repeat(np.cumsum(sizes) - sizes, sizes).astype(np.int32)
+        # In place, because these arrays are the largest; -1 is no id, and stays.
         for name in ("parent", "left"):
             np.add(changed[name], shift, out=changed[name], where=changed[name] >= 0)
         tree_sizes = np.concatenate([np.diff(offsets) for offsets in take("tree_offsets")])

@@ -61,6 +61,8 @@ class BareScores(Shown):
 
     def check(self, n_trees: int, n_nodes: int, statistics: NodeStatistics | None) -> None:
         """Refuse numbers that do not fit the trees they are for."""
+        # Statistics already hold one mean or share per node, which is what such a forest predicts
+        # with.
         if self.values is None:
             if statistics is None or len(_of_statistics(statistics)) != len(self.base):
                 raise ValueError(
@@ -162,6 +164,8 @@ class BareScores(Shown):
         alike = len(values) == len(known) and all(_same_scores(first, part) for part in known)
         if not alike:
             return None
+        # `scores` divides a mean by the trees of all parts, and adds up a sum: the mean of Q
+        # boosters therefore has to be in the values.
         factor = 1.0 if first.combines == "mean" else 1.0 / len(known)
         score = [part.tree_score for part in known if part.tree_score is not None]
         return cls(
@@ -210,6 +214,8 @@ def booster_scores(
         The labels of a classifier.
     """
     n_scores = len(base)
+    # Round 0 has a tree for each score, then comes round 1: the score of a tree is its place in its
+    # round.
     tree_score = None if n_scores == 1 else np.arange(n_trees, dtype=np.int32) % n_scores
     return BareScores(base, "sum", values[None], tree_score, classes)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
 
 LEAF, NUMERICAL, CATEGORICAL = 0, 1, 2
+# Leaf ids are kept for every row and tree: in 32 bits they take half the memory.
 MAX_NODES = np.iinfo(np.int32).max
 
 NODE_ARRAYS: dict[str, Any] = {
@@ -94,6 +95,7 @@ def lay_out(trees: Sequence[Tree]) -> tuple[dict[str, Any], AnyArray]:
         _lay_out_one(tree, base, {name: a[nodes] for name, a in arrays.items()}, order[nodes])
         order[nodes] += base
     arrays["tree_offsets"] = tree_offsets
+    # `order` takes new places to old ones; importers name categorical splits by the old ones.
     new_id = np.empty(n_nodes, dtype=np.int64)
     new_id[order] = np.arange(n_nodes)
     left_of = {
@@ -102,6 +104,7 @@ def lay_out(trees: Sequence[Tree]) -> tuple[dict[str, Any], AnyArray]:
         for node, codes in tree.left_categories.items()
     }
     arrays["category_offsets"], arrays["category_bits"] = pack_categories(left_of, n_nodes)
+    # Read-only, so that `own_read_only` takes them into a `Forest` without another copy.
     for array in arrays.values():
         array.flags.writeable = False
     return arrays, order
@@ -109,6 +112,8 @@ def lay_out(trees: Sequence[Tree]) -> tuple[dict[str, Any], AnyArray]:
 
 def own_read_only(values: Any, dtype: Any) -> AnyArray:
     """Return the values as a read-only array that nobody else can write to."""
+    # A view of a writable array could still be changed through that array, after all checks were
+    # passed and while compiled loops trust them. Only what nobody can write to is shared.
     if (
         isinstance(values, np.ndarray)
         and values.dtype == dtype
@@ -138,6 +143,8 @@ def _lay_out_one(tree: Tree, base: int, into: dict[str, AnyArray], order: AnyArr
             "Not a binary tree: every node must be reached from node 0 in exactly one way, and "
             "have two children or none."
         )
+    # What an importer leaves in these fields at leaves means nothing. Fixed values there make equal
+    # trees equal arrays, and a comparison with NaN is never true by chance.
     is_leaf = into["left"] < 0
     into["feature"][:] = np.asarray(tree.feature)[order]
     into["feature"][is_leaf] = -1
@@ -166,6 +173,8 @@ def pack_categories(left_of: dict[int, AnyArray], n_nodes: int) -> tuple[AnyArra
         codes = np.asarray(left_of[node], dtype=np.int64)
         if (codes < 0).any():
             raise ValueError(f"Category codes must not be negative; got {codes.min()}.")
+        # At least one word, also for an empty set: compiled loops know a categorical split by its
+        # having words.
         words = np.zeros(1 + (codes.max() >> 5 if len(codes) else 0), dtype=np.uint32)
         np.bitwise_or.at(words, codes >> 5, np.uint32(1) << (codes & 31).astype(np.uint32))
         n_words[node + 1] = len(words)
@@ -219,6 +228,7 @@ def check_layout(forest: Forest) -> None:
     has_words = np.zeros(n_nodes, dtype=bool)
     n_words = 0
     if len(forest.category_offsets):
+        # The prepended 0 makes the first difference the first offset, which must be 0.
         words = np.diff(forest.category_offsets, prepend=0)
         require(
             len(words) == n_nodes + 1 and words[0] == 0 and (words >= 0).all(),

@@ -48,13 +48,19 @@ def is_categorical(category_offsets: Any, v: Any) -> Any:
 
 
 @loop_helper
+def bit_of(category_bits: Any, first_word: Any, x: Any) -> Any:
+    """Bit x of the words from `first_word` on: 0 or 1."""
+    category = np.int64(x)
+    word = category_bits[first_word + (category >> 5)]
+    return np.int32((word >> np.uint32(category & 31)) & np.uint32(1))
+
+
+@loop_helper
 def category_goes_left(category_offsets: Any, category_bits: Any, v: Any, x: Any) -> Any:
     """Whether bit x of the words of node v is set; no code beyond them is."""
     u = np.uint64(v)
     first_word = category_offsets[u]
     n_words = category_offsets[u + np.uint64(1)] - first_word
     if 0 <= x < 32.0 * n_words:
-        category = np.int64(x)
-        word = category_bits[first_word + (category >> 5)]
-        return ((word >> np.uint32(category & 31)) & np.uint32(1)) == 1
+        return bit_of(category_bits, first_word, x) == 1
     return False

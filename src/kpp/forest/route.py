@@ -44,6 +44,7 @@ def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
     rows = prepare_rows(forest, X)
     n_rows = len(rows)
     leaf_ids = np.empty((forest.n_trees, n_rows), dtype=np.int32)
+    # At least 256 rows: as many as walk down a tree together in the compiled loop.
     rows_per_block = max(256, BYTES_PER_ROW_BLOCK // max(1, rows[:1].nbytes))
     row_blocks = blocks_of(n_rows, -(-n_rows // rows_per_block))
     n_tree_blocks = min(N_TREE_BLOCKS, leaf_ids.size // WALKS_PER_BLOCK)
@@ -138,6 +139,7 @@ def _encode(forest: Forest, X: Any) -> FloatArray:
     else:
         categorical_columns = {j: X[:, j] for j in forest.categories}
         numerical_columns = X[:, numerical]
+    # In float64, which holds every code; the caller casts to what the forest compares in.
     encoded = np.empty((X.shape[0], forest.n_features))
     for j, column in categorical_columns.items():
         encoded[:, j] = category_codes(np.asarray(column), forest.categories[j])

@@ -23,6 +23,7 @@ def path_sums(
     for tree in range(first_tree, last_tree):
         root = tree_offsets[tree]
         out[root] = values[root]
+        # Parents stand before their children, so that out[parent[v]] is complete.
         for v in range(root + 1, tree_offsets[tree + 1]):
             out[v] = out[parent[v]] + values[v]
 
@@ -60,6 +61,8 @@ def node_sums(
         out[root:end] = 0.0
         for i in range(n_rows):
             out[np.uint64(leaf_ids[tree, i])] += row_values[i]
+        # A parent is set, not added to: no row sits at an inner node. A node is scaled only after
+        # its plain sum went into its parent.
         for v in range(end - 2, root, -2):
             out[np.uint64(parent[v])] = out[v] + out[v + 1]
             out[v] *= scale[v]

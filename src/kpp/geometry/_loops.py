@@ -34,6 +34,8 @@ def map_matvec(
     for tree in range(first_tree, last_tree):
         root = tree_offsets[tree]
         total[0] = scale[root] * w[root]
+        # P(v) = P(parent(v)) + s_v w_v. Siblings have the same parent: its sum is read once for
+        # both.
         for v in range(root + 1, tree_offsets[tree + 1], 2):
             above = total[np.uint64(parent[v] - root)]
             total[v - root] = above + scale[v] * w[v]
@@ -71,8 +73,12 @@ def gram_matmat(
             total[:size] = 0.0
             for i in range(leaf_ids.shape[1]):
                 total[np.uint64(leaf_ids[tree, i] - root)] += r[column, i]
+            # Rows sit at leaves only, so an inner node still holds 0 and takes the sum of its
+            # children. Backward, both children are complete before their parent.
             for v in range(size - 2, 0, -2):
                 total[np.uint64(parent[root + v] - root)] = total[v] + total[v + 1]
+            # At a leaf, Phi Phi' r is the path sum of s_v^2 R_v; R_v is the sum of r over the rows
+            # in v. Forward, the parent already holds its path sum, the node itself still R_v.
             total[0] *= factor * squared_scale[root]
             for v in range(1, size, 2):
                 above = total[np.uint64(parent[root + v] - root)]
@@ -114,6 +120,7 @@ def compact_trees(
         count[:size] = 0
         for i in range(leaf_ids.shape[1]):
             count[leaf_ids[tree, i] - root] += 1
+        # count[v]: the rows in node v.
         for v in range(size - 1, 0, -1):
             count[parent[root + v] - root] += count[v]
         set_of[0] = 0
@@ -125,11 +132,16 @@ def compact_trees(
             above = parent[root + v] - root
             set_of[v] = set_of[above]
             alone[v] = alone[above]
+            # A set of one row meets no other row: s_v^2 goes to that row's diagonal entry, down the
+            # path. (An empty node passes its sum to nobody: no row ends below it.)
             if count[v] <= 1:
                 alone[v] += squared_scale[root + v]
+            # The same rows as the parent: two coordinates of one set are one, with s^2 added up.
             elif count[v] == count[above]:
                 set_scale[root + set_of[v]] += squared_scale[root + v]
             else:
+                # Numbered as they come, so that a set's parent has a smaller number, as
+                # `compact_matmat` needs.
                 set_of[v] = n_kept
                 set_parent[root + n_kept] = set_of[above]
                 set_scale[root + n_kept] = squared_scale[root + v]
@@ -154,6 +166,8 @@ def compact_matmat(
     out: Any,
 ) -> None:
     """``out[c] += Phi Phi' r[c]`` from the sets of `compact_trees`, but for the diagonal."""
+    # As `gram_matmat`, but a set need not have a sibling: one node at a time, and rows may sit at
+    # inner sets, so children are added to what is there.
     total = np.empty(n_sets[first_tree:last_tree].max())
     for tree in range(first_tree, last_tree):
         root = tree_offsets[tree]
@@ -202,6 +216,7 @@ def fill_pairs(
         root = tree_offsets[tree]
         size = tree_offsets[tree + 1] - root
         for i in range(first_row, last_row):
+            # Up from the leaf: path[0] is the leaf, path[depth - 1] the root.
             depth = 0
             climbed = 0.0
             v = np.int64(leaf_ids[tree, i])
@@ -214,12 +229,16 @@ def fill_pairs(
             value[0] = on_path[depth - 1]
             done = 1  # nodes before this one have their value; from here on, pairs of siblings
             for level in range(depth - 2, -2, -1):
+                # Down again. Pairs of siblings begin at odd places within a tree; all nodes before
+                # the pair that the path goes through next lie off the path. Below the leaf the rest
+                # of the tree does.
                 pair = size if level < 0 else path[level] - (path[level] - 1) % 2
                 for u in range(done, pair, 2):
                     above = value[np.uint64(parent[root + u] - root)]
                     value[u] = above + step[root + u]
                     value[u + 1] = above + step[root + u + 1]
                 if level >= 0:
+                    # The places of a pair add up to 2 pair + 1.
                     beside = 2 * pair + 1 - path[level]
                     value[beside] = on_path[level + 1] + step[root + beside]
                     value[path[level]] = on_path[level]
@@ -242,6 +261,8 @@ def fill_csr(
 ) -> None:
     """Write the nonzero coordinates of each row, columns rising, from its last to its first."""
     for i in range(first_row, last_row):
+        # Ids rise from tree to tree and from parent to child: backward from the last leaf to the
+        # first root, the columns fall, and no sorting is needed.
         position = row_start[i + 1]
         for tree in range(leaf_ids.shape[0] - 1, -1, -1):
             v = leaf_ids[tree, i]

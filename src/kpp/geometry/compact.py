@@ -74,5 +74,6 @@ class CompactGram:
             ),
             columns.shape,
         )
+        # The nodes that hold one row alone: the loop above left them out.
         total += self._diagonal * columns
         return total[0] if r.ndim == 1 else total.T

@@ -156,6 +156,7 @@ class CenteredMap(MapBlock):
             raise ValueError(
                 f"The shift must have shape ({self.shape[1]},); got {self.shift.shape}."
             )
+        # g = Phi c and |c|^2: all that a centred product needs beyond the plain one.
         self.along_shift = block.matvec(self.shift)
         self.squared_shift = float(self.shift @ self.shift)
 
@@ -173,6 +174,7 @@ class CenteredMap(MapBlock):
 
     def normalized(self, normalize: str) -> CenteredMap:
         """Return itself; another normalisation is refused: the shift belongs to one."""
+        # c was computed under one normalisation, and is no centre under another.
         if self.block.normalized(normalize) is not self.block:
             raise TypeError("Normalise first, then centre: map.normalized(...).centered().")
         return self
@@ -190,6 +192,8 @@ class CenteredMap(MapBlock):
         r = self.row_columns(r)
         along = (self if at is None else at).along_shift
         total = r.sum(axis=0)
+        # The last two terms of the class's formula are the same for every row of the result; with
+        # `at`, the term before them has g at its rows.
         constant = self.squared_shift * total - self.along_shift @ r
         product = self.block.gram_matvec(r, at=self._block_of(at))
         return product - np.multiply.outer(along, total) + constant
@@ -197,6 +201,7 @@ class CenteredMap(MapBlock):
     def row_norms(self, *, squared: bool = False) -> FloatArray:
         r"""Norms :math:`\|\Phi(x_i) - c\|`, shape (n,)."""
         norms = self.block.row_norms(squared=True) - 2 * self.along_shift + self.squared_shift
+        # |phi|^2 - 2 <phi, c> + |c|^2 cancels where a row is close to c.
         norms = np.maximum(norms, 0.0)
         return norms if squared else np.sqrt(norms)
 
@@ -215,6 +220,7 @@ class CenteredMap(MapBlock):
 
     def distances(self, other: CenteredMap | None = None) -> FloatArray:
         r"""Squared distances, which no shift changes; shape (n, n')."""
+        # (phi - c) - (phi' - c) = phi - phi'.
         return self.block.distances(self._block_of(other))
 
     def _block_of(self, other: CenteredMap | None) -> Any:

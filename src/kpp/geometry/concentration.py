@@ -118,6 +118,7 @@ def distance_concentration(
     _check_arguments(n_trees, n_rows, delta, constant)
     if constant == "paper":
         return 4 * entrywise_concentration(n_trees, n_rows, delta, constant="paper")
+    # No pair of different rows, and a row is at distance 0 from itself.
     if n_rows == 1:
         return 0.0
     return float(np.sqrt(np.log(n_rows * (n_rows - 1) / delta) / (2 * n_trees)))
@@ -216,6 +217,8 @@ def _discrepancy(at_rows: PathMap, n_trees: int) -> float:
     """Delta_K of the first `n_trees` trees. The map's own Gram is (1/K) sum_t H_t."""
     factor = np.zeros(at_rows.forest.n_trees)
     n_even, n_odd = (n_trees + 1) // 2, n_trees // 2
+    # Weights that make the map's Gram (1/K) sum_t H_t the mean of the even trees less that of the
+    # odd ones; trees beyond the first `n_trees` keep the factor 0.
     factor[0:n_trees:2] = len(factor) / n_even
     factor[1:n_trees:2] = -len(factor) / n_odd
     n_rows = at_rows.shape[0]

@@ -262,6 +262,7 @@ class PathMap(MapBlock):
 
     def at_leaves(self, leaf_ids: IntArray) -> PathMap:
         """Return the same embedding at leaf ids that `route` gave; they are not checked."""
+        # Shallow: weights and scales are shared, so that other rows cost their leaf ids only.
         other = copy(self)
         other.leaf_ids = leaf_ids
         other.shape = (leaf_ids.shape[1], self.shape[1])
@@ -508,6 +509,8 @@ class PathMap(MapBlock):
             )
 
         run_blocks(fill, len(tiles), self.n_jobs)
+        # Tiles were filled up to their own last column. What lies above is mirrored, which also
+        # makes the result symmetric to the last bit.
         if symmetric:
             for first, last in tiles:
                 out[:first, first:last] = out[first:last, :first].T
@@ -524,6 +527,7 @@ class PathMap(MapBlock):
             Coordinates of weight 0 are left out; columns rise within a row.
         """
         n_rows = self.shape[0]
+        # The entries of a row are the weighted nodes on its paths: one number per leaf.
         on_path = self.path_sums(self.scale > 0)
         n_entries = self.sum_over_trees(
             lambda block, out: gather_leaves(self.leaf_ids, on_path, *block, out)

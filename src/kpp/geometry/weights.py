@@ -107,13 +107,18 @@ def path_weights(
     parent = forest.parent
     # A leaf's own weight counts in full: it is an end point of the path, never a middle.
     own = np.where(forest.is_leaf & (parent >= 0), node, node / 2)
+    # Equation edge-weight, omega(v) = (a(par(v)) + a(v)) / 2. At a root, parent is -1 and the entry
+    # that it reads is not used.
     edge = own + np.where(parent >= 0, node[parent] / 2, 0.0)
     with np.errstate(over="ignore"):
+        # Equations tree-mass and forest-mass. Every tree has a node, so no segment is empty, which
+        # `reduceat` would answer with a wrong number.
         tree_mass = np.add.reduceat(node, forest.roots)
         forest_mass = float(tree_mass.sum())
     if forest_mass == 0:
         if not allow_no_mass:
             raise ValueError(_no_mass(forest))
+        # Every edge weighs 0: any divisor embeds every row as 0, and this one keeps fits possible.
         forest_mass = 1.0
     if not np.isfinite(forest_mass):
         raise ValueError("S_T is infinite: the node weights are too large to be added. Scale them.")

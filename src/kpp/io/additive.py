@@ -41,6 +41,7 @@ def additive_with_leaves(
     """The stored values of the leaves, which must be those of the coefficients."""
     with np.errstate(over="ignore", invalid="ignore"):
         additive = AdditiveForest.from_coefficients(embedding, coefficients, intercept, classes)
+        # Sums of magnitudes: rounding is relative to these, not to sums that may cancel.
         sizes = AdditiveForest.from_coefficients(embedding, np.abs(coefficients), intercept)
     right = isinstance(stored, list) and len(stored) == len(additive.blocks)
     require(right, "every block needs the values of its leaves")
@@ -49,6 +50,8 @@ def additive_with_leaves(
         floats(given, "leaf values", (len(intercept), int(leaf.sum())))
         own = block.node_values
         require_sums(given, own[:, leaf], size.node_values[:, leaf])
+        # Bit for bit what was saved: a sum computed anew could differ in its last bit on another
+        # machine, and a prediction with it.
         own[:, leaf] = given
     check_scores([(b.forest.roots, b.node_values) for b in additive.blocks], intercept)
     return additive
@@ -91,6 +94,7 @@ def decode_additive(fields: Fields) -> AdditiveForest:
     """Put it together."""
     forest, intercept = fields["forest"], fields["intercept"]
     require(isinstance(forest, Forest), "a collapsed forest needs a forest")
+    # Before anything is known of a field it may be of any type that a file can hold.
     n_scores = len(intercept) if isinstance(intercept, np.ndarray) and intercept.ndim == 1 else 0
     require(n_scores > 0, "a collapsed forest has scores")
     shape = (n_scores, forest.n_nodes)

@@ -34,6 +34,8 @@ from kpp._typing import AnyArray
 from kpp.io.errors import FileFormatError
 from kpp.io.strict_json import dump_json, load_json
 
+# As in PNG: a byte above 127 and both kinds of line ends, so that a transfer as text damages the
+# first bytes and is noticed at once.
 MAGIC = b"\x89KPP\r\n\x1a\n"
 PREFIX = struct.Struct("<8sIQ")
 DIGEST_SIZE = 32
@@ -43,6 +45,7 @@ READABLE_VERSIONS = (1, 2)
 ARRAY_TYPES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
 ENTRY_KEYS = {"type", "shape", "order", "stored", "zlib", "sha256"}
 
+# Limits of what a header may announce; what is beyond is refused before it is read.
 MAX_HEADER = 1 << 22
 MAX_DOCUMENT = 1 << 26
 MAX_DIMENSIONS = 3
@@ -111,6 +114,7 @@ def pack(version: int, document: bytes, arrays: list[AnyArray], compression: int
     raw = [document]
     shapes: list[tuple[str, tuple[int, ...], str]] = [(DOCUMENT, (len(document),), "C")]
     for array in arrays:
+        # The memory order is kept, since sums may be rounded differently in another.
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         little = array.astype(array.dtype.newbyteorder("<"), order="K", copy=False)
         shapes.append((little.dtype.str, array.shape, order))
@@ -168,6 +172,7 @@ class Container:
 
     def __init__(self, file: BinaryIO, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         status = os.fstat(file.fileno())
+        # A pipe or a device has no size to compare with, and may never end.
         if not stat.S_ISREG(status.st_mode):
             raise FileFormatError("Only a regular file is read.")
         self._file = file
@@ -239,6 +244,7 @@ class Container:
     def array(self, number: int) -> AnyArray:
         """Read an array, in the machine's byte order."""
         entry = self.entries[number]
+        # A bytearray makes the array writable, as it was before it was saved.
         flat = np.frombuffer(bytearray(self._read(number)), dtype=np.dtype(entry.type))
         if entry.type == "|b1" and flat.size and flat.view(np.uint8).max() > 1:
             raise FileFormatError(f"Part {number} holds booleans that are neither 0 nor 1.")
@@ -258,6 +264,7 @@ def _inflate(data: bytes, n_bytes: int) -> bytes:
     """Decompress to exactly the announced size; one byte more is an error, not an allocation."""
     inflater = zlib.decompressobj()
     try:
+        # One byte more than announced is enough to see that a part lies about its size.
         raw = inflater.decompress(data, n_bytes + 1)
     except zlib.error as error:
         raise FileFormatError(f"A part cannot be decompressed: {error}") from error

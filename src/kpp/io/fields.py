@@ -79,6 +79,7 @@ def threads(value: Any) -> int | None:
 def row_numbers(steps: Any, what: str) -> AnyArray:
     """Return row numbers from their differences."""
     most = np.iinfo(np.int32).max
+    # Bounded one by one, and in number: their sums cannot leave int64.
     differences = integers(steps, what, None, -most, most)
     require(len(differences) <= most, f"too many {what}")
     rows = np.cumsum(differences)
@@ -108,6 +109,8 @@ def check_scores(parts: list[tuple[AnyArray, FloatArray]], intercept: FloatArray
     total = np.abs(intercept)
     with np.errstate(over="ignore"):
         for roots, values in parts:
+            # Every value finite does not make every sum so: the worst row takes the largest leaf of
+            # each tree.
             largest = np.maximum.reduceat(np.abs(values), roots, axis=1)
             total = total + largest.sum(axis=1)
     require(np.isfinite(total).all(), "scores must be finite")

@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn, cast
 
 import numpy as np
 
+from kpp._checks import RefusedError
 from kpp._typing import AnyArray
 from kpp.geometry.composed import BlockMap, forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
@@ -47,7 +48,7 @@ class LostFits(Sequence[LinearFit]):
     """
 
     def _refuse(self) -> NoReturn:
-        raise ValueError(
+        raise RefusedError(
             "This model was saved by an older version of kpp, in a file that does not hold its "
             "linear layers: fit it again, and save it anew."
         )
@@ -114,6 +115,7 @@ def _block_numbers(fits: Sequence[LinearFit], model: KPPLinearModel) -> list[Any
 
     None where a layer has others.
     """
+    # By identity: a layer's block is the model's own object, or it is on other trees.
     number = {id(block): k for k, (_, block) in enumerate(forest_blocks(model.map_))}
     found: list[Any] = []
     for fit in fits:
@@ -258,6 +260,8 @@ def _parts(fields: Fields, model: KPPLinearModel, n_fits: int) -> list[MapPart]:
     if rows == FOLD_ROWS:
         require(model.folds_ is not None and len(model.folds_) == n_fits, "a layer for each fold")
         assert model.folds_ is not None
+        # Folds are in numbers of the user's rows, parts of a map in places among the rows of the
+        # fit.
         order = np.argsort(model.fit_rows_)
         known = model.fit_rows_[order]
         rows_of = [order[np.searchsorted(known, train)] for train, _ in model.folds_]
@@ -303,6 +307,7 @@ def _tree_groups(fields: Fields, embedding: MapBlock, n_fits: int) -> tuple[Any,
     for block, numbers, own in zip(blocks, counts, stored, strict=True):
         n_trees = block.forest.n_trees
         require(isinstance(numbers, list) and len(numbers) == n_fits, "a group for each layer")
+        # Groups follow one another: their sizes say where each begins.
         stops = np.cumsum([0, *(whole(n, "trees of a group", 1, n_trees) for n in numbers)])
         require(stops[-1] == n_trees, "the groups must hold all trees")
         groups = [slice(*pair) for pair in pairwise(stops.tolist())]
@@ -318,12 +323,14 @@ def _weights_of_groups(
     """Own weights of the groups of a forest; their coordinates must be finite."""
     forest, edge, mass = block.forest, block.weights.edge, block.weights.tree_mass
     if own is None:
+        # As `PathMap.trees` does it: a group without mass embeds every row as 0.
         forest_mass = np.array([mass[group].sum() or 1.0 for group in groups])
     else:
         node, edge = node_and_edge(forest, own)
         mass = floats(own["tree_mass"], "tree masses", (forest.n_trees,), low=0.0)
         forest_mass = floats(own["forest_mass"], "masses of groups", (len(groups),), low=0.0)
         require((forest_mass > 0).all(), "S_T must be positive")
+    # The largest coordinate of each tree is enough to see that all of them are finite.
     largest = np.maximum.reduceat(edge, forest.roots)
     with np.errstate(over="ignore"):
         if block.normalize == "forest":
@@ -349,6 +356,8 @@ def add_up(fits: Sequence[LinearFit], model: KPPLinearModel) -> bool:
     blocks = forest_blocks(model.map_)
     starts = np.cumsum([0, *(block.shape[1] for _, block in blocks)])
     number = {id(block): k for k, (_, block) in enumerate(blocks)}
+    # `sizes` and `level` add up magnitudes: the deviation that rounding allows is relative to
+    # these.
     total, sizes = np.zeros_like(coefficients), np.zeros_like(coefficients)
     intercept, level = np.zeros(len(coefficients)), np.zeros(len(coefficients))
     dual = np.zeros_like(model.dual_coef_)
@@ -389,4 +398,6 @@ def rebuilt_fits(model: KPPLinearModel) -> list[LinearFit]:
         share=np.ones(len(coefficients)),
         n_iter=model.n_iter_,
     )
+    # With a centre the duals explain only a part of the coefficients, and the old file does not
+    # hold the rest.
     return [fit] if add_up([fit], model) else lost

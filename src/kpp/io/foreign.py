@@ -148,6 +148,7 @@ def _encode(entry: Foreign, thing: Any, writer: Writer, where: str) -> Fields:
     except RefusalError as reason:
         raise CannotSaveError(f"Cannot save {where}: {reason}") from None
     parameters = _parameters(entry, thing)
+    # Splitters and ensembles are parameters here: what a fit may have left on them is not kept.
     state = {k: v for k, v in vars(thing).items() if k not in parameters} if entry.fitted else {}
     for name in state:
         if not _is_free(type(thing), name):
@@ -196,6 +197,7 @@ def _decode(entry: Foreign, fields: Fields) -> Any:
     for name in state:
         if not ATTRIBUTE.fullmatch(name) or not _is_free(cls, name):
             raise FileFormatError(f"{entry.name} has no attribute {name[:50]!r} to be set.")
+    # Into the instance's own dict: no setter, property or `__setstate__` of the class runs.
     vars(thing).update(state)
     try:
         check_any(thing)

@@ -18,6 +18,7 @@ import numpy as np
 from kpp.io.fields import MOST_THREADS
 from kpp.io.values import DTYPES, TIME_ZONE, TYPES
 
+# scikit-learn's own pattern. Any other could be one that takes exponential time.
 TOKENS = r"(?u)\b\w\w+\b"
 DATE_PARTS = (
     *("year", "month", "day", "hour", "minute", "second", "microsecond", "nanosecond"),
@@ -118,6 +119,7 @@ def _check_one_hot(thing: Any) -> None:
             n_known = grouped[k]
             _require(own.ndim == 1 and len(own) > 0, "no rare categories.")
             _require(mapping.shape == (n_known,), "a mapping of other categories.")
+            # Rare categories share one column.
             grouped[k] = n_known + 1 - len(own)
             _positions(own, n_known)
             _positions(mapping, grouped[k])
@@ -138,6 +140,7 @@ def _check_categories(thing: Any) -> None:
     for known in thing.categories_:
         _require(isinstance(known, np.ndarray) and known.ndim == 1, "categories of a wrong type.")
         values = known.tolist()
+        # A missing value, None or NaN, comes last, and has no order.
         if values and (values[-1] is None or values[-1] != values[-1]):
             values.pop()
         if not all(isinstance(value, str) for value in values):

@@ -35,6 +35,7 @@ from kpp.io.schema import Field, FieldTable, required
 from kpp.io.values import MOST_KEY_STEPS, Fields, Kind, key_steps
 from kpp.io.writer import Writer
 
+# More than any table has, few enough that one number per column fits memory.
 MOST_COLUMNS = 1 << 24
 LEAVES_AT_ONCE = 1 << 20
 TOO_MANY_CATEGORIES = "too many categories that are neither texts nor an array of numbers"
@@ -106,6 +107,7 @@ def decode_forest(fields: Fields) -> Forest:
     bits = fields["missing_left"]
     packed = isinstance(bits, np.ndarray) and bits.dtype == np.uint8
     require(packed and bits.shape == ((n_splits + 7) // 8,), "missing_left must be bits")
+    # Only splits have a side for missing values, one bit each.
     missing_left = np.zeros(n_nodes, dtype=bool)
     missing_left[splits] = np.unpackbits(bits, count=n_splits).astype(bool)
     words = integers(fields["category_words"], "words", (int(categorical.sum()),), 1, MOST_COLUMNS)
@@ -162,13 +164,16 @@ def _children(tree_sizes: Any, splits: AnyArray) -> tuple[AnyArray, AnyArray, An
     require(0 < len(sizes) <= n_nodes and sizes.max() <= n_nodes, "more trees than nodes")
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     require(offsets[-1] == n_nodes, "the trees must hold all nodes")
+    # Sizes are at least 1, so that no segment of `reduceat` is empty.
     n_splits = np.add.reduceat(splits.astype(np.int64), offsets[:-1])
     require((2 * n_splits + 1 == sizes).all(), "a binary tree has one leaf more than splits")
     tree = np.repeat(np.arange(len(sizes)), sizes)
     first_split = np.cumsum(n_splits) - n_splits
     at = np.flatnonzero(splits)
+    # The k-th split of its tree has its children at 1 + 2k and 2 + 2k.
     rank = np.arange(len(at)) - first_split[tree[at]]
     children = offsets[tree[at]] + 1 + 2 * rank
+    # What every forward scan relies on: without it a parent could be read before it is written.
     require((children > at).all(), "a split must stand before its children")
     left = np.full(n_nodes, -1, dtype=np.int32)
     parent = np.full(n_nodes, -1, dtype=np.int32)
@@ -264,6 +269,8 @@ def encode_map(embedding: PathMap, writer: Writer, where: str) -> Fields:
 
 def weights_fields(forest: Forest, weights: PathWeights) -> dict[str, Any]:
     """Take weights apart; edge weights that follow from those of nodes are left out."""
+    # Compared bit for bit; edges that were given otherwise, as for leaf-only coordinates, are
+    # stored.
     derived = np.array_equal(weights.edge, edge_weights(forest, weights.node))
     return {
         "node": _splits_first(forest, weights.node),
@@ -305,6 +312,7 @@ def decode_map(fields: Fields) -> PathMap:
 def _leaf_numbers(forest: Forest, leaf_ids: IntArray) -> AnyArray:
     """Number of each row's leaf among the leaves of its tree, in the smallest type."""
     most = max(len(leaves) for leaves in _leaves_by_tree(forest))
+    # Numbers below `most`, so that 256 leaves still fit one byte.
     kind = next(k for k in (np.uint8, np.uint16, np.uint32) if most <= np.iinfo(k).max + 1)
     numbers = np.empty(leaf_ids.shape, dtype=kind)
     for own, ids, leaves in zip(numbers, leaf_ids, _leaves_by_tree(forest), strict=True):

@@ -202,6 +202,7 @@ def _load_objects(container: Container) -> tuple[Any, list[str]]:
         container.array, len(container.entries), kinds, container.text_bytes, container.version
     )
     model = reader.objects(document["objects"])
+    # A file may hold any known object as its last; only models are given out.
     if type(model) is not Pipeline:
         _check_type(model, (*ESTIMATORS, Forest, AdditiveForest))
         return model, []

@@ -79,6 +79,7 @@ def _encode_shared(model: Any, writer: Writer, where: str, known: set[str]) -> F
         raise CannotSaveError(f"Cannot save {where}: {error}") from None
     parameters = model.get_params(deep=False)
     parameters["forest"] = _forest_parameter(parameters["forest"], blocks)
+    # Leaving an attribute out silently would give back another model than the one that was saved.
     strange = sorted(vars(model).keys() - parameters.keys() - known)
     if strange:
         raise CannotSaveError(
@@ -125,6 +126,7 @@ def _decode_shared(cls: Any, fields: Fields) -> Any:
         require(right and names.dtype == object, "every column needs a name")
         require(all(isinstance(name, str) for name in names.tolist()), "names must be text")
         model.feature_names_in_ = names
+    # Forests must be of as many columns as X is checked for: compiled loops read these columns.
     model.map_, model.forest_ = _blocks(fields["blocks"], model.n_features_in_)
     if fields["output"] is not None:
         config = fields["output"]
@@ -213,6 +215,7 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     n_rows, n_nodes = model.map_.shape
     require(n_rows > 0, "a fitted model has rows")
     intercept = fields["intercept"]
+    # The intercepts say how many scores there are; everything else must agree with them.
     n_scores = len(intercept) if isinstance(intercept, np.ndarray) and intercept.ndim == 1 else 0
     require(n_scores > 0, "a fitted model has scores")
     floats(intercept, "intercepts", (n_scores,))
@@ -258,6 +261,7 @@ def _layers(model: KPPLinearModel, fields: Fields) -> None:
     else:
         model.fits_ = decode_fits(fields["fits"], model, center)
         require(averages or len(model.fits_) == 1, "several layers without an average")
+        # Explanations and bounds read the layers, predictions the leaves: both must be one model.
         require(add_up(model.fits_, model), "the linear layers are not those of the model")
         stored = fields["fold_fits"]
         model.fold_fits_ = None if stored is None else decode_fits(stored, model, center)

@@ -60,6 +60,8 @@ class Reader:
     ) -> None:
         self._array_of = array
         self._version = version
+        # Each part is read once: the sizes were checked for that, and a part that is read again and
+        # again could take any memory.
         self._unread = set(range(1, n_parts))
         self._kinds = kinds
         self._objects: list[Any] = []
@@ -86,6 +88,8 @@ class Reader:
             if self._sizes[-1] > max(FREE_REPEATED, MOST_REPEATED * self._n_values):
                 raise FileFormatError("Objects refer to one another far more often than in models.")
             fields = complete(fields, kind.fields, self._version, kind.name)
+            # Only now: while its fields are read, a reference to itself or to a later object is
+            # refused.
             self._objects.append(kind.decode(fields))
             self._unused.add(number)
         self._unused.discard(len(table) - 1)
@@ -176,6 +180,7 @@ class Reader:
     def _scalar(self, value: Fields, depth: int) -> Any:
         own = _of(self.value(value["value"], depth), bool, int, float, str)
         scalar = SCALARS[_of(value["type"], str)](own)
+        # An integer that wraps around, or a float that overflows; NaN differs from itself.
         if scalar != own and scalar == scalar:
             raise FileFormatError(f"The number {own!r} does not fit {value['type']}.")
         return scalar

@@ -93,6 +93,7 @@ def save(model: Any, path: Any, *, compression: int = 6, metadata: Any = None) -
     }
     text = dump_json(document)
     chunks = pack(FORMAT_VERSION, text, writer.arrays, compression)
+    # The limits of the reader, checked here: no file is written that cannot be read back.
     too_many = count_values(text) > most_values(sum(map(len, chunks)))
     if too_many or len(text) > MAX_DOCUMENT or len(chunks[0]) > MAX_HEADER:
         raise CannotSaveError(
@@ -138,6 +139,7 @@ def library_versions(used: set[str]) -> dict[str, str]:
 
 
 def _check_model(model: Any) -> None:
+    # By exact type: a subclass may hold what the file has no place for.
     if type(model) in (Forest, AdditiveForest):
         return
     last = model
@@ -167,6 +169,7 @@ def _plain(metadata: Any) -> Any:
         read = load_json(text, len(text) + 1)
     except FileFormatError as error:
         raise CannotSaveError(f"metadata must be plain data: {error}") from error
+    # JSON turns keys into texts and tuples into lists; what comes back must be what was given.
     if read != metadata:
         raise CannotSaveError("metadata must be plain data: keys are texts, and lists are lists.")
     return metadata

@@ -71,6 +71,7 @@ def complete(fields: Any, table: FieldTable, version: int, kind: str) -> dict[st
     """
     if not isinstance(fields, dict):
         raise FileFormatError(f"{kind} must have fields by name.")
+    # A field of a later format in an older file is as unknown as any other: nobody wrote it.
     known = {name for name, field in table.items() if field.since <= version}
     missing = sorted(n for n in known - fields.keys() if table[n].default is REQUIRED)
     unknown = sorted(str(name)[:50] for name in fields.keys() - known)

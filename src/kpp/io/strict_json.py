@@ -10,6 +10,7 @@ import numpy as np
 
 from kpp.io.errors import FileFormatError
 
+# Far below where Python's own parser runs out of stack.
 MAX_DEPTH = 100
 # Those of int64 and uint64. Longer ones would make what handles them slow, hash tables first of
 # all: multiples of 2^61 - 1 share one hash.
@@ -58,6 +59,8 @@ def _measure(data: bytes) -> tuple[int, int]:
     count, depth, deepest, inside = 1, 0, 0, False
     for start in range(0, len(plain), _CHUNK):
         chunk = plain[start : start + _CHUNK]
+        # True from an opening quote to before its closing one; `inside` carries over from the last
+        # chunk.
         in_string = np.logical_xor.accumulate(chunk == _QUOTE) ^ inside
         inside = bool(in_string[-1])
         outside = chunk[~in_string]  # with the quotes that end a string

@@ -130,6 +130,7 @@ class Writer:
             items = [self.value(item, f"{where}[{k}]") for k, item in enumerate(array.ravel())]
             return {TAG: "objects", "shape": shape, "items": items}
         if array.dtype.kind == "U" and array.ndim <= MAX_DIMENSIONS:
+            # Four bytes a letter, and every entry as long as the longest.
             self.text_bytes += 4 * array.size * max(map(len, array.ravel().tolist()), default=0)
             return {TAG: "texts", "shape": shape, "items": array.ravel().tolist()}
         raise CannotSaveError(
@@ -146,9 +147,12 @@ class Writer:
                 raise CannotSaveError(f"Cannot save {where}: {_reason(thing)}")
             if id(thing) in self._open:
                 raise CannotSaveError(f"Cannot save {where}: an object that holds itself.")
+            # While an object is taken apart it must not turn up inside itself.
             self._open.add(id(thing))
             fields = kind.encode(thing, self, where)
             self._open.discard(id(thing))
+            # After its fields: whatever it refers to has got a smaller number, so references point
+            # back.
             number = len(self.objects)
             self.objects.append({"kind": kind.name, "fields": fields})
             self._number[id(thing)] = number

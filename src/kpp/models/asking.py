@@ -119,6 +119,7 @@ class Question:
                     f"y holds labels that the model does not know: {unknown[:5]}; it knows "
                     f"{classes.tolist()[:10]}."
                 )
+            # Classes are sorted, and every label is among them.
             return np.searchsorted(classes, target)
         numbers = np.asarray(target, dtype=np.float64)
         n_targets = self.additive.n_scores
@@ -135,7 +136,7 @@ class Question:
         Parameters
         ----------
         X : array-like, data frame or RoutedRows of shape (n_rows, n_columns)
-            Rows as the user has them.
+            Rows as the user has them; one row also as a 1-d array, a Series or a dict.
         least : int
             Fewest rows that the question makes sense for.
 
@@ -144,7 +145,9 @@ class Question:
         rows : RoutedRows
         """
         if not isinstance(X, RoutedRows):
-            X = prepared(self.preparation, X)
+            # One row in any form first becomes a table: a preparation may know its columns by name
+            # only.
+            X = prepared(self.preparation, as_rows(X, raw_columns(self.preparation, self.model)))
         rows = routed_rows(self.model, X)
         if len(rows) < least:
             raise ValueError(
@@ -170,6 +173,7 @@ class Question:
         """
         if not isinstance(x, RoutedRows):
             x = as_rows(x, raw_columns(self.preparation, self.model))
+        # A table of several rows is refused here, before it is prepared and routed for nothing.
         shape = np.shape(x) if isinstance(x, list) else tuple(x.shape)
         if len(shape) != 2 or shape[0] != 1:
             n = self.model.n_features_in_

@@ -98,7 +98,8 @@ def _check_numbers(estimator: Any, X: Any) -> AnyArray:
             estimator, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan"
         )
     except ValueError as error:
-        if "could not convert string" not in str(error):
+        # Told by what X holds, for the words of the error are another library's.
+        if not any(isinstance(cell, str | bytes) for cell in np.asarray(X, dtype=object).ravel()):
             raise
         raise ValueError(
             f"{error}. This forest takes numbers only: encode such columns, or use "

@@ -54,6 +54,8 @@ class MapPart:
         for (name, block), trees, weights in zip(named, self.trees, own_weights, strict=True):
             part = block.trees(trees)
             if weights is not None:
+                # Weights that were estimated on rows: those of a group must not have seen the rows
+                # of its fold.
                 own = PathMap(part.forest, weights, normalize=part.normalize, n_jobs=part.n_jobs)
                 part = own.at_leaves(part.leaf_ids)
             blocks.append((name, part))
@@ -119,6 +121,7 @@ class LinearFit:
     @cached_property
     def node_coef(self) -> FloatArray:
         """Coefficients w of shape (n_scores, m)."""
+        # w = w_0 + Phi' r.
         own = np.array([self.map.rmatvec(r) for r in self.dual.T])
         return own if self.center is None else own + self.center.node_coef
 

@@ -88,6 +88,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         leaf_ids = [block.map.leaf_ids for block in additive.blocks if block.map is not None]
         offset = additive.scores_at(leaf_ids)
     layers = plan.layers
+    # What a relative alpha of 1 is on each layer's own map: cross-fit layers differ in scale.
     units = [settings.unit(layer.map, weight[layer.rows]) for layer in layers]
     unit = float(np.mean(units))
     selection = None
@@ -104,6 +105,8 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
     fold_fits = None
     if selection is not None:
         fold_fits = [_fold_fit(found, rows, center) for found in selection.solutions]
+        # The folds' maps hold leaf ids of their own; what is kept of them are parts of the model's
+        # map.
         selection.solutions.clear()
     plan.folds.clear()  # their leaf ids are not needed any more
     solved, alphas = [], []
@@ -117,12 +120,15 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
             problem.solve(np.array([alphas[-1]]), tol=settings.tol, max_iter=settings.max_iter)
         )
     progress(FITTING, len(layers), len(layers))
+    # Layers have maps of their own, side by side in the model's: their average has the coefficients
+    # c_q w_q on block q and the intercept sum_q c_q b_q.
     shares = _shares(solved)
     dual = np.zeros((len(rows), shares.shape[1]))
     coefficients, intercept, fits = [], np.zeros(shares.shape[1]), []
     for layer, found, alpha, share in zip(layers, solved, alphas, shares, strict=True):
         own_dual = found.dual[0] * share
         dual[layer.rows] = own_dual
+        # w = Phi' r, score by score.
         coefficients.append(np.array([layer.map.rmatvec(r) for r in own_dual.T]))
         intercept += found.intercept[0] * share
         fits.append(
@@ -139,6 +145,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         )
     node_coef = np.hstack(coefficients)
     if center is not None:
+        # The solver saw the centre's scores as an offset, so its w is the difference from w_0.
         node_coef = node_coef + center.node_coef
     if len(fits) == 1:
         vars(fits[0])["node_coef"] = node_coef  # kept once

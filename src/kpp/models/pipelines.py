@@ -139,6 +139,7 @@ def raw_columns(preparation: Preparation | None, model: FittedModel) -> list[str
     >>> raw_columns(None, model.fit(X.to_numpy(), y)) is None
     True
     """
+    # The first step has seen the user's own columns; later ones have seen what it made of them.
     first: Any = model if preparation is None else preparation
     if isinstance(first, Pipeline):
         first = first.steps[0][1]
@@ -314,8 +315,11 @@ def source_columns(
     names, sources = inputs, {name: name for name in inputs}
     for number, step in enumerate(steps):
         last = number == len(steps) - 1
+        # Names of the last step are the model's own. In between, what a step calls its columns; a
+        # step that names none is taken to keep them.
         made = outputs if last else _names_out(step) or _names_out(step, (names,)) or names
         direct = _sources_of_step(step, names, made)
+        # Composed: a column of this step, made of a column of the one before, made of a raw one.
         sources = {
             name: sources.get(before, before) for name, before in zip(made, direct, strict=True)
         }
@@ -386,6 +390,7 @@ def _sources_of_step(step: Any, inputs: list[str], outputs: list[str]) -> list[s
     listed = getattr(step, "input_to_outputs_", None)
     if listed is None:
         known = set(inputs)
+        # The longest name first: "size_max_log" comes from "size_max", not from "size".
         by_length = sorted(inputs, key=len, reverse=True)
         return [_source_by_name(name, known, by_length) for name in outputs]
     made_of: dict[str, str] = {}

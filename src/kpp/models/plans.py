@@ -147,6 +147,7 @@ class Splitter:
             # What it divides is said below.
             warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
             splits = list(splitter.split(data.X, data.labels, groups))
+        # Out-of-fold scores need one prediction for every row, by a fit that has not seen it.
         tested = np.concatenate([test for _, test in splits])
         if not np.array_equal(np.sort(tested), np.arange(len(data))):
             raise ValueError("cv must put every row into exactly one test fold.")
@@ -189,6 +190,7 @@ class Splitter:
                     "alpha as a number, or more groups."
                 )
             return GroupKFold(min(self.cv, n_groups), shuffle=True, random_state=random), groups
+        # StratifiedKFold refuses more folds than rows of the largest class.
         largest = np.unique(labels, return_counts=True)[1].max() if self.is_stratified else 0
         if largest >= 2:
             stratified = StratifiedKFold(min(self.cv, largest), shuffle=True, random_state=random)

@@ -159,6 +159,8 @@ def select(
     loss, progress = settings.task.loss, settings.progress
     fits = []
     for fold in folds:
+        # A fold's map has fewer trees, another mass and another spread: the same number alpha would
+        # penalise more or less there than on the final map. The ratio to the spread carries over.
         own = settings.unit(fold.train, weight[fold.train_rows]) if is_relative else unit
         fits.append(_FoldFit(fold, target, weight, offset, settings, own))
 
@@ -192,6 +194,7 @@ def select(
             open_ &= residual > loss.search_tol
             if not open_[: best + 1].any():
                 break
+            # Beyond some hundred products the user's own max_iter is the limit.
             limit = 2 * limit if limit < 500 else None
             scores[open_], residual[open_] = out_of_fold(points[open_], loss.search_tol, limit)
             merits[open_] = [score(s) for s in scores[open_]]
@@ -216,6 +219,7 @@ def select(
                 stacklevel=2,
             )
             break
+        # The new points go on with the ratio of the old ones, on the side of the best.
         step = taus[1] / taus[0] if best == 0 else taus[-1] / taus[-2]
         powers = step ** np.arange(1, EXTENSION_POINTS + 1)
         more = taus[0] / powers[::-1] if best == 0 else taus[-1] * powers
@@ -235,6 +239,7 @@ def select(
 
 def _last_best(merits: FloatArray) -> int:
     """Position of the best; of several equally good, the one with the largest alpha."""
+    # `argmax` takes the first of equals; backward that is the strongest penalty.
     return len(merits) - 1 - int(np.argmax(merits[::-1]))
 
 

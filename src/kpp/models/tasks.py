@@ -42,7 +42,10 @@ class Task(ABC):
         """Return the figure of merit of out-of-fold scores, higher is better."""
         if scoring is None:
             return self.loss.merit(target, scores, weight)
+        # A scorer asks an estimator about X. This one has the answers already, and X are row
+        # numbers.
         shim, rows = self.fixed_predictor(scores), np.arange(len(scores))
+        # Not every scorer takes weights; without any in the fit none are asked of it.
         weights = {} if (weight == 1).all() else {"sample_weight": weight}
         return float(get_scorer(scoring)(shim, rows, self.labels(target), **weights))
 
@@ -132,6 +135,8 @@ def weight_of_classes(
     weight : array of shape (n_rows,)
     """
     if counted_rows is not None and isinstance(class_weight, str) and class_weight == "balanced":
+        # scikit-learn's n / (n_classes * count), from the rows that may be counted: in the honest
+        # regime the forest, and so its weights, must not see labels of the fit fold.
         known = labels[counted_rows]
         count = dict(zip(*np.unique(known, return_counts=True), strict=True))
         scale = len(known) / len(count)

@@ -22,6 +22,7 @@ from kpp.geometry.maps import MapBlock, PathMap
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestRegressor
 
+# Runs of rows for threads; each row adds its trees in order, so the cut changes no bit.
 ROWS_PER_BLOCK = 4096
 
 
@@ -60,6 +61,7 @@ class ScoreBlock:
         r"""What each node adds to the scores, :math:`s_v w_v`; shape (n_scores, n_nodes)."""
         if self.coef is not None and self.squared_scale is not None:
             return np.ascontiguousarray(self.scale * self.coef)
+        # Path sums alone: s_v w_v = P(v) - P(parent(v)), up to rounding.
         parent = self.forest.parent
         above = np.where(parent >= 0, self.node_values[:, parent], 0.0)
         return np.ascontiguousarray(self.node_values - above)
@@ -148,6 +150,7 @@ class AdditiveForest(Shown):
         for name, block in forest_blocks(embedding):
             own = coef[:, first : first + block.shape[1]]
             first += block.shape[1]
+            # P_k(v), the path sums of s_v w_v: all that a prediction needs from here on.
             values = np.stack([block.path_sums(block.scale * row) for row in own])
             blocks.append(ScoreBlock(name, block.forest, values, own, block.squared_scale, block))
         return cls(tuple(blocks), np.asarray(intercept, dtype=np.float64), classes)
@@ -200,6 +203,7 @@ class AdditiveForest(Shown):
     def node_rows(self) -> OffsetArray | None:
         """Number of rows of the fit in each node of all blocks; None where it is not known."""
         counted = [block.rows_of_nodes() for block in self.blocks]
+        # Counts of some blocks only would look like counts of all.
         known = [rows for rows in counted if rows is not None]
         return np.concatenate(known) if len(known) == len(counted) else None
 

@@ -103,6 +103,7 @@ class RoutedRows(Shown):
         leaf_ids : int32 array of shape (n_trees, n_rows)
         """
         for (_, block), leaf_ids in zip(forest_blocks(self.embedding), self.leaf_ids, strict=True):
+            # By identity: forests are immutable, and the same trees are the same object.
             if block.forest is forest:
                 return leaf_ids
         return route(forest, self.X, n_jobs=self.n_jobs)
@@ -119,6 +120,7 @@ class RoutedRows(Shown):
             return self.leaf_ids[0]
         assert self.additive is not None
         sizes = [block.forest.n_nodes for block in self.additive.blocks]
+        # The joined forest has the blocks one after the other, so ids move by the nodes before.
         first = np.cumsum([0, *sizes[:-1]]).astype(np.int32)
         return np.concatenate([ids + f for ids, f in zip(self.leaf_ids, first, strict=True)])
 
@@ -142,6 +144,7 @@ class RoutedRows(Shown):
             self.additive,
             n_jobs=self.n_jobs,
         )
+        # Scores that were computed once are not computed again for a part of the rows.
         if "scores" in self.__dict__:
             part.__dict__["scores"] = self.scores[index]
         return part
@@ -164,6 +167,7 @@ def routed_rows(model: Any, X: Any) -> RoutedRows:
     if not isinstance(X, RoutedRows):
         rows: RoutedRows = model.at(X)
         return rows
+    # Leaf ids of another map would be taken for this one's, and give plausible wrong answers.
     if X.embedding is not model.map_:
         raise ValueError(
             "These rows were routed by another model, or before this one was fitted anew: pass X "

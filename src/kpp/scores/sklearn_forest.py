@@ -51,12 +51,14 @@ def write_forest(
     weight = forest.leaf_sums(np.maximum(node_rows, EMPTY_LEAF))
     value = forest.n_trees * node_value
     nodes = np.zeros(forest.n_nodes, dtype=NODE_DTYPE)
+    # -2 is what scikit-learn itself writes at leaves, for feature and threshold.
     nodes["feature"] = np.where(forest.is_leaf, -2, forest.feature)
     nodes["threshold"] = np.where(forest.is_leaf, -2.0, forest.threshold)
     nodes["impurity"] = _variance(forest, value, weight)
     nodes["n_node_samples"] = node_rows
     nodes["weighted_n_node_samples"] = weight
     nodes["missing_go_to_left"] = forest.missing_left & ~forest.is_leaf
+    # Children are numbered within each tree there.
     start = forest.tree_offsets[:-1][forest.tree_of_node]
     nodes["left_child"] = np.where(forest.is_leaf, -1, forest.left - start)
     nodes["right_child"] = np.where(forest.is_leaf, -1, forest.right - start)
@@ -122,6 +124,7 @@ def _variance(forest: Forest, value: FloatArray, weight: FloatArray) -> FloatArr
     shift = np.zeros(forest.n_nodes)
     for power in (1, 2):
         sums.append(forest.leaf_sums(weight * (value - shift) ** power) / weight)
+        # After the first power: the mean of the whole tree, which the second power is taken around.
         shift = np.repeat(sums[0][forest.roots], np.diff(forest.tree_offsets))
     mean, square = sums[0] - shift, sums[1]
     variance: FloatArray = np.where(forest.is_leaf, 0.0, np.maximum(square - mean**2, 0.0))

@@ -83,6 +83,7 @@ class KrylovSpace:
         if self._norm == 0:
             return np.zeros((len(alphas), len(self._right))), np.zeros(len(alphas))
         factors = _Factors(alphas, self._norm)
+        # What earlier calls found serves these alphas too: factors cost numbers, not products.
         for theta, beta in zip(self._diagonal, self._beside, strict=True):
             factors.append(theta, beta)
         while factors.residual.max() > tol * self._norm and self.n_products < max_products:
@@ -119,11 +120,16 @@ class KrylovSpace:
         following = self._product(vector)
         self.n_products += 1
         theta = self._vectors.dot(vector, following)
+        # The three-term recurrence: A v_k = beta_k v_{k-1} + theta_k v_k + beta_{k+1} v_{k+1}.
         following -= theta * vector
         if k:
             following -= self._beside[-1] * self._basis[k - 1]
+        # In exact arithmetic nothing is left to remove; see the class on what rounding does without
+        # it.
         self._basis.remove_from(following, k + 1)
         beta = float(np.sqrt(self._vectors.dot(following, following)))
+        # Below the rounding of the product itself what is left is noise. With beta 0 the next z and
+        # the residual are exactly 0, and `solve` stops.
         if beta <= np.finfo(float).eps * max(abs(theta), *self._diagonal[:1], 0.0):
             beta = 0.0  # the space is exhausted: the solutions are exact
         else:
@@ -152,6 +158,8 @@ class _Factors:
 
     def append(self, theta: float, beta: float) -> None:
         ratio = self._ratios[-1] if self._ratios else 0.0
+        # T + alpha I is positive definite for alpha > 0, so pivots are positive and nothing is
+        # exchanged.
         pivot = theta + self._alphas - self._beta * ratio
         self._pivots.append(pivot)
         self._ratios.append(beta / pivot)

@@ -123,6 +123,7 @@ class SomeClassesProblem:
         self._seen = np.zeros(loss.n_scores, dtype=bool)
         self._constant = np.full(loss.n_scores, ABSENT)
         if loss.n_scores == 1:
+            # All rows are of one class: a constant score says so, and nothing is left to fit.
             self._constant[:] = ABSENT if present[0] == 0 else -ABSENT
         else:
             self._constant[present], self._seen[present] = 0.0, True
@@ -147,6 +148,7 @@ class SomeClassesProblem:
         solved = self._inner.solve(alphas, tol=tol, max_iter=max_iter)
         v, b = solved.dual, solved.intercept
         if len(present) == 2:  # one score is the difference of two
+            # The softmax of -g/2 and g/2 is the logistic function of g.
             v, b = np.concatenate([-v / 2, v / 2], axis=2), np.hstack([-b / 2, b / 2])
         dual[np.ix_(np.arange(n_alphas), np.flatnonzero(self._known), present)] = v
         intercept[:, present] = b

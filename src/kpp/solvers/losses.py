@@ -130,6 +130,7 @@ class LogLoss(Loss):
 
     name = "log loss"
     is_averaged = True
+    # Relative norms of the gradient (see `logistic_path`), not residuals of a linear system.
     search_tol, final_tol = 1e-5, 1e-6
     n_classes: int
 
@@ -158,6 +159,7 @@ class BinaryLogLoss(LogLoss):
 
     def values(self, target: FloatArray, scores: FloatArray) -> FloatArray:
         """Return the losses, shape (n_rows, 1)."""
+        # log(1 + e^(-z g)) without overflow for scores that are far on the wrong side.
         return np.logaddexp(0.0, -target * scores)
 
     def gradient(self, target: FloatArray, scores: FloatArray) -> FloatArray:
@@ -213,6 +215,7 @@ class MultinomialLogLoss(LogLoss):
         weighted = p * share
 
         def product(change: FloatArray) -> FloatArray:
+            # (diag(p) - p p') c = p (c - <p, c>), entry by entry.
             change -= (p * change).sum(axis=1, keepdims=True)
             return np.multiply(change, weighted, out=change)
 

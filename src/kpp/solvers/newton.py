@@ -80,6 +80,8 @@ class NewtonProblem:
             fit_intercept=fit_intercept,
             vectors=vectors_of(block),
         )
+        # No gradient at w = 0 is larger for the log loss (`logistic_path`); 1 where all rows are at
+        # 0.
         self._scale = float(np.sqrt(weight @ block.row_norms(squared=True) / weight.sum())) or 1.0
         self._known: dict[float, tuple[FloatArray, FloatArray]] = {}
 
@@ -105,6 +107,7 @@ class NewtonProblem:
             )
             dual[k], intercept[k], residual[k] = v, b, norm / self._scale
             self._known[alpha] = (v.astype(np.float32), b)  # a start needs no more digits
+            # A repeated alpha would put two points of the extrapolation in one place.
             if not behind or alpha < alphas[behind[-1]]:
                 behind = [*behind, int(k)][-EXTRAPOLATED:]
         converged = residual <= tol
@@ -158,7 +161,11 @@ class _Objective:
                         for unit in np.eye(n_scores)
                     ]
                 )
+                # Least squares: the softmax's Hessian is singular along a common shift of all
+                # scores.
                 step = np.linalg.lstsq(hessian, slope, rcond=1e-12)[0]
+                # From where the loss is nearly flat a full step shoots far beyond: at most 5
+                # log-odds at once.
                 step /= max(1.0, np.abs(step).max() / 5)
                 while (new := self.value(self.offset + (b - step))) > value and (
                     np.abs(step).max() > 1e-12
@@ -174,6 +181,8 @@ class _Objective:
 
 def extrapolation(known: FloatArray, at: float) -> FloatArray:
     """Weights of values at known places in the polynomial through them, taken elsewhere."""
+    # Lagrange's weights, prod over j != i of (at - x_j) / (x_i - x_j); the ones on the diagonal
+    # keep the division defined until its result is replaced.
     gaps = known[:, None] - known + np.eye(len(known))
     ratios = (at - known) / gaps
     np.fill_diagonal(ratios, 1.0)
@@ -223,7 +232,9 @@ def _newton(
             max_iter - n_products,
         )
         n_products += used
+        # <gradient, step>: the inner product of Phi' e and Phi' step is e' G step.
         slope = dot(e, gram_step) + e_b @ step_b
+        # |w + l d|^2 = v'Gv + 2 l v'G step + l^2 step'G step: trying a length costs no product.
         cross, square = dot(gram_v, step), dot(step, gram_step)
         length, quadratic = 1.0, dot(v, gram_v)
         while True:  # halve the step until the objective falls as its slope promises
@@ -252,6 +263,8 @@ def _conjugate_gradients(
     """Solve the Newton system; the step, its product with the Gram, and its intercept."""
     vectors = objective.vectors
     curvature = objective.loss.curvature(score, objective.share)
+    # Every vector is carried with its product with G, so that inner products a'Gb are plain sums; r
+    # alone needs a new product in each round.
     r, gram_r, r_b = (part.copy() for part in right)
     p, gram_p, p_b = r.copy(), gram_r.copy(), r_b
     rho = vectors.dot(r, gram_r) + r_b @ r_b

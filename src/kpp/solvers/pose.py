@@ -56,8 +56,10 @@ def pose(
     (2, 442, 1)
     """
     if isinstance(loss, SquaredLoss):
+        # (y - (o + g))^2 = ((y - o) - g)^2: for this loss an offset is another target.
         rest = target if offset is None else target - offset
         return RidgeProblem(block, rest, weight, fit_intercept=fit_intercept)
+    # A class without rows has no finite best log-odds: its intercept would run off without end.
     present = np.unique(target[weight > 0]) if isinstance(loss, LogLoss) else ()
     if isinstance(loss, LogLoss) and offset is None and len(present) < loss.n_classes:
         return SomeClassesProblem(block, target, weight, loss=loss, fit_intercept=fit_intercept)

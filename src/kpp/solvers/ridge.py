@@ -128,6 +128,7 @@ class RidgeProblem:
         if fit_intercept:
             # The mean of equal numbers is rounded; what is left of them is 0, not noise.
             self._center = np.where(np.ptp(targets, axis=0) == 0, targets[0], self._center)
+        # D^(1/2) (y - mean): orthogonal to D^(1/2) 1, and with it the whole Krylov space.
         right = self._root[:, None] * (targets - self._center)
         self._dense, self._spaces = None, []
         if n_rows <= DENSE_ROWS:
@@ -179,6 +180,8 @@ def _centred_product(
     u: FloatArray,
 ) -> FloatArray:
     """A u."""
+    # A = D^(1/2) C G C' D^(1/2) with C = I - 1 share'. The inner C' does nothing here: root * u
+    # sums to 0 for every u that the process meets.
     product = gram_product(root * u)
     return root * (product - share @ product)
 
@@ -189,9 +192,11 @@ class _Diagonalised:
     def __init__(
         self, gram: FloatArray, root: FloatArray, share: FloatArray, right: FloatArray
     ) -> None:
+        # C G, then (C G) C'. In place: this Gram was written out for us.
         gram -= share @ gram
         gram -= (gram @ share)[:, None]
         values, self._vectors = np.linalg.eigh(root[:, None] * gram * root)
+        # A is positive semidefinite; a negative rounding error close to -alpha would blow up.
         self._values = np.maximum(values, 0.0)
         self._right = self._vectors.T @ right
 

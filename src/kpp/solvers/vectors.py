@@ -97,6 +97,8 @@ class NumpyBasis:
 
     def remove_from(self, vector: FloatArray, n_vectors: int) -> None:
         """Subtract, in place, the part of a vector that lies along the first `n_vectors`."""
+        # V (V' x) for each block: two products instead of one pass per vector, from what the blocks
+        # before have left.
         for _, block in self._parts(n_vectors):
             vector -= (block @ vector) @ block
 

@@ -10,6 +10,8 @@ walk below in plain Python.
 
 import json
 import sys
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 import numpy as np
@@ -34,10 +36,15 @@ def walk(tree, row):
     return tree[0]
 
 
+def added(numbers):
+    """Sum in order, rounded at every step; `sum` carries the rounding along from Python 3.12 on."""
+    return reduce(add, numbers, 0.0)
+
+
 def scores(plain):
     """One list per score: the intercept plus the trees, added in order."""
     return [
-        [sum(walk(tree, row) for tree in trees) + b for row in plain["rows"]]
+        [added(walk(tree, row) for tree in trees) + b for row in plain["rows"]]
         for trees, b in zip(plain["trees"], plain["intercept"], strict=True)
     ]
 

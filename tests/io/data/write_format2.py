@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor, GradientBoostingClassifier
-from write_format1 import write as write_plain
 
 from kpp import KPPClassifier, KPPRegressor
 
@@ -34,6 +33,8 @@ def layers_of(fits):
 
 
 def write(model, X, folder, name):
+    from write_format1 import write as write_plain  # beside this script
+
     write_plain(model, X, folder, name)
     path = folder / f"{name}.json"
     plain = json.loads(path.read_text())

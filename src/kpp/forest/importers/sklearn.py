@@ -146,6 +146,8 @@ def _assemble(
         _read_tree(member.tree_, None if columns is None else columns[k])
         for k, member in enumerate(members)
     ]
+    # Trees of a booster, or of noise, recorded statistics of a gradient or of noise. As the
+    # target's they would give weights that look right and mean nothing.
     statistics = _statistics(model, members) if supervised else None
     names = getattr(model, "feature_names_in_", None)
     return Forest.from_trees(
@@ -194,10 +196,13 @@ def _statistics(model: Any, members: list[Any]) -> NodeStatistics | None:
             return None  # e.g. absolute_error: the node value is a median
         return NodeStatistics(
             count=count,
+            # For these criteria a node's value is the mean of its rows, its impurity their
+            # variance, which scikit-learn also averages over the outputs.
             mean=np.concatenate([member.tree_.value[:, :, 0] for member in members]),
             variance=np.concatenate([member.tree_.impurity for member in members]),
             grown_on_impurity=True,
         )
+    # One class share per node and class is all that `NodeStatistics` holds: one label a row.
     if members[0].n_outputs_ > 1:
         return None
     n_classes = len(model.classes_)
@@ -254,6 +259,7 @@ def _booster_scores(model: Any) -> BareScores | None:
         after_one = np.ravel(next(iter(stages(row))))
     leaves = np.array([tree.tree_.predict(row).item() for tree in first])
     base = after_one - model.learning_rate * leaves
+    # Exactly 0 then; the subtraction above would leave rounding.
     if model.init == "zero":
         base = np.zeros_like(base)
     classes = getattr(model, "classes_", None)

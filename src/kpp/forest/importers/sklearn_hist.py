@@ -109,6 +109,7 @@ def _bare_scores(model: Any, trees: list[Tree], predictors: list[Any]) -> BareSc
 
 def _read_tree(predictor: Any, column_of: AnyArray) -> Tree:
     nodes = predictor.nodes
+    # Children are unsigned numbers in these records; -1 needs a signed type.
     is_leaf = nodes["is_leaf"].astype(bool)
     categorical = np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf)
     return Tree(
