@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import bdtrc
+from scipy.special import bdtrc, betaincinv
+from scipy.stats import binom
 
 from kpp._rows import columns_of
 from kpp._typing import AnyArray, BoolArray, FloatArray
@@ -21,7 +22,7 @@ FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 HALF = np.uint64(32)
 LOWER = np.uint64(0xFFFFFFFF)
 # How seldom halves of fingerprints coincide so often by chance before it counts.
-SELDOM = 1e-9
+SELDOM = 1e-6
 
 
 def row_fingerprints(X: Any) -> Prints:
@@ -77,13 +78,28 @@ def among(X: Any, known: Prints) -> BoolArray:
     double, single = _hashes(X)
     # The second: the known rows were in single precision, these are not.
     found = np.isin(_together(double, single), known) | np.isin(single, known)
-    if len(found) and bool((double == single).all()):
-        # The other way round only half of the bits can be compared, and some agree by chance.
-        halves = np.isin(single >> HALF, known >> HALF) & ~found
-        n_halves = int(halves.sum())
-        if n_halves and bdtrc(n_halves - 1, len(halves), len(known) / 2**32) < SELDOM:
-            found |= halves
+    # Equal in single precision only: cast the other way round, or with other last bits, as a
+    # product of matrices of another shape has them.
+    halves = np.isin(single >> HALF, known >> HALF) & ~found
+    if n_halves := int(halves.sum()):
+        if bool((double == single).all()):
+            by_chance = bdtrc(n_halves - 1, len(halves), len(known) / 2**32) > SELDOM
+        else:
+            by_chance = n_halves <= most_by_chance(known >> HALF, len(halves))
+        found = found if by_chance else found | halves
     return np.asarray(found, dtype=bool)
+
+
+def most_by_chance(known: Prints, n_rows: int) -> float:
+    """How many of independent rows equal a known one, at most, except with probability 2e-4.
+
+    An independent row equals a known one about as often as a known row equals another: given all
+    of them, each is as likely to be the new one.
+    """
+    n_twins = int(with_twin(known).sum())
+    # Upper limit of a binomial share, and then of the count.
+    most = 1.0 if n_twins >= len(known) else betaincinv(n_twins + 1, len(known) - n_twins, 1 - 1e-4)
+    return float(binom.ppf(1 - 1e-4, n_rows, most))
 
 
 def with_twin(fingerprints: Prints) -> BoolArray:

@@ -67,6 +67,12 @@ def test_groups_stay_whole_and_do_not_count_as_rows():
     report = risk_bounds(model, rows, y)
     assert not any(bound.is_guarantee for bound in report)
     assert "150 groups of up to 10 rows" in report[CENTRE].failing[0].why
+    # The trees know nothing of these labels all the same.
+    assert partition_oracles(model, rows, y, sample="fit").is_honest is True
+    twisted = groups.copy()
+    twisted[::10] = np.roll(groups, 10)[::10]  # a copy of each group in the next
+    leaking = honest().fit(rows, y, groups=twisted)
+    assert partition_oracles(leaking, rows, y, sample="fit").is_honest is False
     # Neither does the caller's word on duplicates make rows of a group independent.
     declared = risk_bounds(model, rows, y, independent_duplicates=True)
     assert not any(bound.is_guarantee for bound in declared)
@@ -303,6 +309,19 @@ def test_rows_of_a_single_precision_fit_are_known_in_double():
     model = honest().fit(X[:300].astype(np.float32), Y[:300])
     bound = risk_bounds(model, X[:300], Y[:300], sample="test")["held-out kl"]
     assert "(300 of 300)" in bound.failing[0].why
+
+
+def test_rows_with_other_last_bits_are_known():
+    model = honest().fit(X[:300], Y[:300])
+    rows = X[:300] * (1 + 1e-15)
+    assert (rows != X[:300]).any()
+    bound = risk_bounds(model, rows, Y[:300], sample="test")["held-out kl"]
+    assert "given to fit" in bound.failing[0].why
+    # One column in double precision: some agree in single precision by chance, and are no copies.
+    rng = np.random.default_rng(0)
+    many = rng.uniform(0.5, 1, size=(60_000, 1))
+    assert not among(rng.uniform(0.5, 1, size=(60_000, 1)), row_fingerprints(many)).any()
+    assert with_twin(row_fingerprints(many.astype(np.float32))).sum() > 100
 
 
 def test_frames_with_categories_and_missing_values():

@@ -123,13 +123,15 @@ def preparation_assumptions(sample: Sample) -> tuple[Assumption, ...]:
 
 def is_honest(sample: Sample) -> bool | None:
     """Whether the trees know nothing of these labels; None where only the caller knows."""
-    representation = representation_assumption(sample)
-    others = preparation_assumptions(sample)
-    if sample.kind != "test":
-        others = (rows_assumption(sample), *others)  # folds by label, groups and copies leak
-    if any(assumption.holds is False for assumption in others):
-        return False
-    return representation.holds
+    holds = representation_assumption(sample).holds
+    if sample.kind == "test" or holds is False:
+        return holds
+    if sample.question.regime.splits_rows and sample.model.fit_record_.is_grouped:
+        # Whole groups on either side: dependent among each other, but not on the trees.
+        leaks = sample.n_leaked > 0 and not sample.independent_duplicates
+    else:
+        leaks = rows_assumption(sample).holds is False  # folds by label, groups, copies
+    return False if leaks or preparation_assumptions(sample) else holds
 
 
 def check_range(question: Question, y_range: Any) -> Range | None:

@@ -291,6 +291,8 @@ def loss_scale(predictor: LinearPredictor, limits: Range) -> float | None:
         return 1.0
     if not np.isfinite(limits).all() or limits[0] == limits[1]:
         return None
+    # The kl bound is of losses in [0, 1]: divided by the largest squared error, and multiplied
+    # again.
     return (limits[1] - limits[0]) ** 2
 
 

@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import bdtrc, betaincinv, softmax
-from scipy.stats import binom
+from scipy.special import bdtrc, softmax
 
 from kpp._checks import RefusedError, check_choice
-from kpp._fingerprints import Prints, among, row_fingerprints, with_twin
+from kpp._fingerprints import among, most_by_chance, row_fingerprints, with_twin
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.predictors import LinearPredictor, with_both_scores
 from kpp.geometry import leaf_ids_of
@@ -108,6 +107,14 @@ class Sample:
         known = self.model.row_fingerprints_ if self.kind != "test" else None
         prints = row_fingerprints(self.all_rows.X) if known is None else known
         return int(with_twin(prints)[self.index].sum())
+
+    @property
+    def n_leaked(self) -> int:
+        """Rows of the fit fold that equal a row of the partition fold, in every column."""
+        if self.kind != "fit" or not self.question.regime.splits_rows:
+            return 0
+        prints = row_fingerprints(self.all_rows.X)
+        return int(np.isin(prints[self.index], prints[self.model.partition_rows_]).sum())
 
     @property
     def largest_group(self) -> int:
@@ -378,7 +385,7 @@ def seen_rows(
     model = question.model
     if model.row_fingerprints_ is not None and len(rows):
         same = int(among(rows.X, model.row_fingerprints_).sum())
-        is_chance = same <= _most_by_chance(model.row_fingerprints_, len(rows))
+        is_chance = same <= most_by_chance(model.row_fingerprints_, len(rows))
         if same and not (independent_duplicates and is_chance):
             advice = (
                 "rows of the fit are among them"
@@ -417,15 +424,3 @@ def seen_rows(
                 "among them"
             )
     return None
-
-
-def _most_by_chance(known: Prints, n_rows: int) -> float:
-    """How many of independent rows equal one of the fit, at most.
-
-    An independent row equals one of the fit about as often as a row of the fit equals another:
-    given all of them, each is as likely to be the new one.
-    """
-    n_twins = int(with_twin(known).sum())
-    # Upper limit of a binomial share, and then of the count.
-    most = 1.0 if n_twins >= len(known) else betaincinv(n_twins + 1, len(known) - n_twins, 1 - 1e-4)
-    return float(binom.ppf(1 - 1e-4, n_rows, most))
