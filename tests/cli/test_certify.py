@@ -45,6 +45,8 @@ def test_a_row_in_raw_values(run, folder):
     assert columns["raw_radius"] > 0
     assert columns["raw_radius"] <= columns["raw_upper_radius"]
     assert "standard deviations" in data["raw_unit"]
+    assert data["metric"].startswith("delta_T, ")
+    assert data["normalize"] == "forest"
     # Points drawn inside the printed box, to its very sides, have the same answer.
     random = np.random.default_rng(0)
     rows = pd.concat([X.iloc[[4]]] * 300, ignore_index=True)

@@ -467,6 +467,20 @@ def test_the_leafwise_curve_is_never_below_the_papers():
     assert (np.array(found["leafwise"]) <= np.array(found["lipschitz"]) + 1e-9).all()
 
 
+def test_radii_name_their_metric():
+    assert section("binary", "robustness")["normalize"] == "forest"
+    assert section("binary", "rows")["radius_unit"] == "in δ_T"
+    assert "a distance through the trees (δ_T, the" in render(data_of("binary"))
+    X, y = load_breast_cancer(return_X_y=True)
+    model = KPPClassifier(n_estimators=4, alpha=1e-3, normalize="tree", random_state=0)
+    data = report_data(model.fit(X[:150], y[:150]), X[150:200], y[150:200], max_rows=2)
+    assert data["sections"]["robustness"]["normalize"] == "tree"
+    assert data["sections"]["rows"]["radius_unit"] == "in δ_K"
+    page = render(data)
+    assert "a distance through the trees (δ_K, the" in page
+    assert "radius in δ_K (" in page
+
+
 def test_a_learned_preparation_voids_bounds_on_the_rows_of_the_fit():
     """The theorems condition on the partition fold; a scaling of all rows has seen the other."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
