@@ -20,6 +20,14 @@ def test_speed_geometry(tmp_path):
     assert "| ratio |" in (tmp_path / "speed_geometry.md").read_text()
 
 
+def test_operator_norm(tmp_path):
+    command = [sys.executable, BENCHMARKS / "operator_norm.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    table = json.loads((tmp_path / "operator_norm.json").read_text())["table"]
+    assert [row["n_trees"] for row in table] == [4, 8, 4, 8]
+    assert all(row["bound_below_error"] == 0 and row["bound"] > row["leading"] for row in table)
+
+
 def test_speed_fit(tmp_path):
     command = [sys.executable, BENCHMARKS / "speed_fit.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)

@@ -7,7 +7,15 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import train_test_split
 
 from kpp import Forest, KPPEmbedding, half_forest_discrepancy, kernel
-from kpp.geometry import BlockMap, distance_concentration, entrywise_concentration
+from kpp.geometry import (
+    BlockMap,
+    PathMap,
+    PathWeights,
+    distance_concentration,
+    entrywise_concentration,
+    operator_concentration,
+)
+from kpp.geometry.concentration import bernstein_terms
 
 
 def dense_discrepancy(model, X, n_trees):
@@ -141,3 +149,87 @@ def test_bad_arguments(bound, arguments, message):
         bound(*arguments)
     with pytest.raises(ValueError, match="constant must be one of"):
         bound(5, 5, constant="best")
+
+
+def tree_grams(model, X):
+    """H_t of every tree, written out."""
+    forest, weights = model.forest_, model.map_.weights
+    csr = model.map_.on(X).to_csr()
+    grams = []
+    for t in range(forest.n_trees):
+        nodes = slice(forest.tree_offsets[t], forest.tree_offsets[t + 1])
+        phi = csr[:, nodes].toarray() * np.sqrt(weights.forest_mass / weights.tree_mass[t])
+        grams.append(phi @ phi.T)
+    return np.array(grams)
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 40])
+def test_operator_concentration_against_dense_grams(model, rows, n_rows):
+    X = rows[:n_rows]
+    grams = tree_grams(model, X)
+    found = operator_concentration(model, X, delta=0.1)
+    assert found.norm == pytest.approx(np.linalg.norm(grams.mean(axis=0), 2))
+    halves = [(grams[2 * j] - grams[2 * j + 1]) / np.sqrt(2) for j in range(6)]  # 13 trees
+    variance = np.linalg.norm(np.mean([d @ d for d in halves], axis=0), 2)
+    assert found.variance == pytest.approx(variance)
+    assert (found.n_trees, found.n_rows) == (13, n_rows)
+    assert (found.bound, found.leading) == bernstein_terms(found.variance, 13, n_rows, 0.1)
+
+
+@pytest.mark.parametrize(("n", "K"), [(1, 50), (20, 5000), (20, 4)])
+def test_bernstein_terms_solve_their_inequalities(n, K):
+    # v is the largest norm of V that the first inequality allows, and the bound the deviation at
+    # which the second has probability delta / 2.
+    measured, delta = 0.01, 0.05
+    bound, leading = bernstein_terms(measured, K, n, delta)
+    R = n**2 / 2
+    m = K // 2
+
+    v = np.linspace(measured, n**2 / 4, 400_001)[1:]
+    s = v - measured
+    v = v[n * np.exp(-(s**2) / 2 / (R * v / m + R * s / (3 * m))) >= delta / 2].max()
+    tail = 2 * n * np.exp(-(bound**2) / 2 / (v / K + n * bound / (3 * K)))
+    assert tail == pytest.approx(delta / 2, rel=2e-3)
+    assert leading == pytest.approx(np.sqrt(2 * measured * np.log(4 * n / delta) / K))
+
+
+def test_the_operator_bound_holds_for_draws_from_known_trees(model):
+    # The law of a tree is known: one of 13, drawn with replacement. The limit is their mean.
+    X = load_breast_cancer().data[::190]
+    grams = tree_grams(model, X)
+    limit = grams.mean(axis=0)
+    rng = np.random.default_rng(0)
+    errors, bounds = [], []
+    for _ in range(60):
+        drawn = rng.integers(0, 13, 800)
+        sample = grams[drawn]
+        errors.append(np.linalg.norm(sample.mean(axis=0) - limit, 2))
+        d = (sample[0::2] - sample[1::2]) / np.sqrt(2)
+        variance = np.linalg.norm(np.mean(d @ d, axis=0), 2)
+        bounds.append(bernstein_terms(variance, 800, len(X), 0.3)[0])
+    assert np.mean(np.array(errors) > bounds) <= 0.3
+    assert max(bounds) < np.linalg.norm(limit, 2)  # and says something
+    # The same through the library, for one draw.
+    forest = Forest.concatenate([model.forest_.take_trees([t]) for t in drawn])
+    weights = model.map_.weights
+    whole = PathMap(
+        forest,
+        PathWeights(
+            node=np.concatenate([weights.node[model.forest_.nodes_of([t])] for t in drawn]),
+            edge=np.concatenate([weights.edge[model.forest_.nodes_of([t])] for t in drawn]),
+            tree_mass=weights.tree_mass[drawn],
+            forest_mass=float(weights.tree_mass[drawn].sum()),
+        ),
+    )
+    assert operator_concentration(whole, X, delta=0.3).bound == pytest.approx(bounds[-1])
+
+
+def test_refusals_of_the_operator_bound(model, rows):
+    with pytest.raises(TypeError, match="one forest"):
+        operator_concentration(BlockMap([("a", model.map_), ("b", model.map_)]), rows)
+    with pytest.raises(ValueError, match="two trees"):
+        operator_concentration(model.map_.trees([0]), rows)
+    with pytest.raises(ValueError, match="no rows"):
+        operator_concentration(model, rows[:0])
+    with pytest.raises(ValueError, match="probability"):
+        operator_concentration(model, rows, delta=1.0)

@@ -3,9 +3,11 @@
 from kpp.geometry.composed import BlockMap, CenteredMap, forest_blocks, leaf_ids_of, named_blocks
 from kpp.geometry.concentration import (
     DiscrepancyCurve,
+    OperatorConcentration,
     distance_concentration,
     entrywise_concentration,
     half_forest_discrepancy,
+    operator_concentration,
 )
 from kpp.geometry.isometry import IsometryCheck, check_isometry
 from kpp.geometry.kernel import kernel, kernel_chunks, path_distance
@@ -18,6 +20,7 @@ __all__ = [
     "DiscrepancyCurve",
     "IsometryCheck",
     "MapBlock",
+    "OperatorConcentration",
     "PathMap",
     "PathWeights",
     "check_isometry",
@@ -30,6 +33,7 @@ __all__ = [
     "leaf_ids_of",
     "leaf_indicator_weights",
     "named_blocks",
+    "operator_concentration",
     "path_distance",
     "path_weights",
 ]

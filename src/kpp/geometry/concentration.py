@@ -2,6 +2,7 @@ r"""How far a finite forest is from the infinite one: concentration of the Gram 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, overload
 
@@ -194,18 +195,8 @@ def half_forest_discrepancy(
     >>> bool(curve.values[-1] < curve.values[0])
     True
     """
-    embedding = model_map(model, "tree")
-    if not isinstance(embedding, PathMap):
-        raise TypeError(
-            "The half-forest discrepancy is that of one forest; got "
-            f"{type(embedding).__name__}: pass the map of each forest."
-        )
-    n_trees = embedding.forest.n_trees
-    if n_trees < 2:
-        raise ValueError(f"Two halves need at least two trees; this forest has {n_trees}.")
-    at_rows = embedding.on(X)
-    if at_rows.shape[0] == 0:
-        raise ValueError("X has no rows: the discrepancy compares Grams of rows.")
+    at_rows = _one_forest(model, X, "The half-forest discrepancy")
+    n_trees = at_rows.forest.n_trees
     if not curve:
         return _discrepancy(at_rows, n_trees)
     sizes = [2**power for power in range(1, n_trees.bit_length()) if 2**power < n_trees]
@@ -223,22 +214,188 @@ def _discrepancy(at_rows: PathMap, n_trees: int) -> float:
     # odd ones; trees beyond the first `n_trees` keep the factor 0.
     factor[0:n_trees:2] = len(factor) / n_even
     factor[1:n_trees:2] = -len(factor) / n_odd
-    n_rows = at_rows.shape[0]
 
     def difference(r: FloatArray) -> FloatArray:
-        return at_rows.gram_matvec(r.ravel(), tree_factor=factor)
+        return at_rows.gram_matvec(r, tree_factor=factor)
 
+    return float(_operator_norm(difference, at_rows.shape[0]) / np.sqrt(2))
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorConcentration(Shown):
+    r"""A bound of :math:`\|G_K - G_\infty\|_{\mathrm{op}}`, and what it is made of.
+
+    Parameters
+    ----------
+    bound : float
+        With probability at least 1 - delta the norm is at most this, if trees are independent.
+    leading : float
+        Its part that falls as :math:`K^{-1/2}`, which is all that remains for many trees. Not a
+        bound by itself.
+    norm : float
+        :math:`\|G_K\|_{\mathrm{op}}`.
+    variance : float
+        :math:`\|\hat V\|_{\mathrm{op}}`, how much the Gram of one tree varies.
+    n_trees, n_rows : int
+        K and n.
+    delta : float
+        Probability with which the bound may fail.
+    """
+
+    bound: float
+    leading: float
+    norm: float
+    variance: float
+    n_trees: int
+    n_rows: int
+    delta: float
+
+    @property
+    def is_trivial(self) -> bool:
+        """Whether the bound is not below the norm of the Gram itself, and says nothing."""
+        return self.bound >= self.norm
+
+
+def operator_concentration(
+    model: FittedModel | MapBlock, X: Any, *, delta: float = 0.05
+) -> OperatorConcentration:
+    r"""Bound :math:`\|G_K - G_\infty\|_{\mathrm{op}}` by matrix Bernstein, from the trees at hand.
+
+    .. math::
+        \frac{L t}{3 K} + \sqrt{\frac{L^2 t^2}{9 K^2} + \frac{2 v t}{K}}, \qquad
+        t = \log \frac{4 n}{\delta}, \quad L = n
+
+    with v an upper limit of :math:`\|V\|`, :math:`V = E (H_t - G_\infty)^2`. It comes from
+    :math:`m = \lfloor K/2 \rfloor` pairs of trees,
+    :math:`\hat V = \frac1{2m} \sum_j (H_{2j-1} - H_{2j})^2`, by matrix Bernstein once more:
+    :math:`v = c + a + \sqrt{2 a c + 10 a^2 / 9}` with :math:`c = \|\hat V\| + a/3` and
+    :math:`a = L^2 \log(2n/\delta) / (2 m)`, and at most :math:`L^2 / 4`.
+
+    Parameters
+    ----------
+    model : fitted estimator or map of one forest
+        The embedding; at least two trees.
+    X : array-like or data frame of shape (n, n_features)
+        Rows.
+    delta : float
+        Probability with which the bound may fail.
+
+    Returns
+    -------
+    concentration : OperatorConcentration
+
+    Notes
+    -----
+    Conditional on the rows and on the training sample: trees must be independent and identically
+    distributed given these, which holds for random forests and extra trees, not for boosted trees.
+    The Grams of trees are at most n times the identity, and no less is known beforehand: the terms
+    with L make the bound trivial where there are not many more trees than rows.
+    `half_forest_discrepancy` is of the size of the error itself, and no bound.
+
+    References
+    ----------
+    Remark operator-norm-diagnostic. J. A. Tropp (2012), User-friendly tail bounds for sums of
+    random matrices, theorem 6.1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kpp import KPPEmbedding
+    >>> from kpp.geometry import operator_concentration
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = KPPEmbedding(n_estimators=400, random_state=0).fit(X, y)
+    >>> found = operator_concentration(model, X[::30])
+    >>> bool(found.leading < found.bound < found.norm), found.n_rows
+    (True, 5)
+    """
+    at_rows = _one_forest(model, X, "The operator norm")
+    n_trees, n = at_rows.forest.n_trees, at_rows.shape[0]
+    _check_arguments(n_trees, n, delta, "sharp")
+    n_pairs = n_trees // 2
+    pairs = [at_rows.trees(slice(2 * j, 2 * j + 2)) for j in range(n_pairs)]
+    # A pair's own Gram is (H + H') / 2; these factors make it H - H'.
+    factor = np.array([2.0, -2.0])
+
+    def spread(r: FloatArray) -> FloatArray:
+        total = np.zeros(n)
+        for pair in pairs:
+            once = pair.gram_matvec(r, tree_factor=factor)
+            total += pair.gram_matvec(once, tree_factor=factor)
+        return total / (2 * n_pairs)
+
+    variance = _operator_norm(spread, n)
+    bound, leading = bernstein_terms(variance, n_trees, n, delta)
+    return OperatorConcentration(
+        bound=bound,
+        leading=leading,
+        norm=_operator_norm(at_rows.gram_matvec, n),
+        variance=variance,
+        n_trees=n_trees,
+        n_rows=n,
+        delta=delta,
+    )
+
+
+def bernstein_terms(
+    variance: float, n_trees: int, n_rows: int, delta: float
+) -> tuple[float, float]:
+    """Return the bound of `operator_concentration`, and its leading term, for a measured variance.
+
+    Parameters
+    ----------
+    variance : float
+        Norm of the mean of half the squared differences of pairs.
+    n_trees, n_rows : int
+        K and n.
+    delta : float
+        Probability with which the bound may fail.
+
+    Returns
+    -------
+    bound, leading : float
+    """
+    largest = float(n_rows)
+    t = np.log(4 * n_rows / delta)
+    a = largest**2 * np.log(2 * n_rows / delta) / (2 * (n_trees // 2))
+    c = variance + a / 3
+    v = min(c + a + np.sqrt(2 * a * c + 10 * a**2 / 9), largest**2 / 4)
+    step = largest * t / (3 * n_trees)
+    bound = step + np.sqrt(step**2 + 2 * v * t / n_trees)
+    return float(bound), float(np.sqrt(2 * variance * t / n_trees))
+
+
+def _one_forest(model: FittedModel | MapBlock, X: Any, what: str) -> PathMap:
+    """The tree-normalised map of one forest at rows; refuse what has no two trees or no row."""
+    embedding = model_map(model, "tree")
+    if not isinstance(embedding, PathMap):
+        raise TypeError(
+            f"{what} is that of one forest; got "
+            f"{type(embedding).__name__}: pass the map of each forest."
+        )
+    n_trees = embedding.forest.n_trees
+    if n_trees < 2:
+        raise ValueError(f"Two halves need at least two trees; this forest has {n_trees}.")
+    at_rows = embedding.on(X)
+    if at_rows.shape[0] == 0:
+        raise ValueError("X has no rows: there are no Grams to compare.")
+    return at_rows
+
+
+def _operator_norm(product: Callable[[FloatArray], FloatArray], n_rows: int) -> float:
+    """Norm of a symmetric operator on the rows, by Lanczos iterations."""
     if n_rows <= 3:  # too few rows for Lanczos
-        dense = np.column_stack([difference(unit) for unit in np.eye(n_rows)])
-        return float(np.linalg.norm(dense, 2) / np.sqrt(2))
-    operator = LinearOperator((n_rows, n_rows), matvec=difference, dtype=np.float64)
+        dense = np.column_stack([product(unit) for unit in np.eye(n_rows)])
+        return float(np.linalg.norm(dense, 2))
+    operator = LinearOperator(
+        (n_rows, n_rows), matvec=lambda r: product(r.ravel()), dtype=np.float64
+    )
     # A fixed start: the same model gives the same figure. It is no natural direction of the
     # data, so it is not orthogonal to the leading eigenvector.
     start = np.random.default_rng(0).standard_normal(n_rows)
-    if not difference(start).any():
+    if not product(start).any():
         return 0.0  # equal halves, where Lanczos has nothing to iterate on
     largest = eigsh(operator, k=1, which="LM", v0=start, return_eigenvectors=False)
-    return float(abs(largest[0]) / np.sqrt(2))
+    return float(abs(largest[0]))
 
 
 def _check_arguments(n_trees: int, n_rows: int, delta: float, constant: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kpp._shown import picture
-from kpp.geometry import DiscrepancyCurve, IsometryCheck, MapBlock
+from kpp.geometry import DiscrepancyCurve, IsometryCheck, MapBlock, OperatorConcentration
 from kpp.views.html import by_field, card, chart, facts, note, table
 
 
@@ -20,6 +20,12 @@ def map_block(block: MapBlock) -> str:
 def isometry_check(check: IsometryCheck) -> str:
     """The pairs and their gaps, and whether the isometry holds."""
     return by_field(check, "largest_gap", "holds")
+
+
+@picture.register
+def operator_concentration(result: OperatorConcentration) -> str:
+    """The bound, and whether it says anything."""
+    return by_field(result, "is_trivial")
 
 
 @picture.register
