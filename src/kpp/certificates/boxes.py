@@ -76,6 +76,8 @@ class Splits:
             anything = (moves & (np.isinf(scale) | np.isinf(radius))) | self.is_free
             low[anything], high[anything] = -np.inf, np.inf
             moves &= ~anything & np.isfinite(x)
+            # The step rounded up is what it takes: no float within it is lost by the rounding of
+            # a side, which is monotone. The sides' own step outward is a second guard.
             with np.errstate(over="ignore"):
                 step = np.nextafter(radius * scale[moves], np.inf)
                 low[moves] = np.nextafter(x[moves] - step, -np.inf)
