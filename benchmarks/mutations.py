@@ -3,7 +3,8 @@
 ``python benchmarks/mutations.py --sample 100 --seed 0`` draws mutants of the files in `TESTS`, runs
 the tests that belong to the file of each, and appends what came out to a file of JSON lines; a
 second call goes on where the first stopped. ``--known`` runs a list of named mutants instead.
-``--page`` writes the table of results.
+``--page a.jsonl b.jsonl`` writes results/mutations.json and results/mutations.md from such files;
+the reasons of survivors are written into the former by hand, and kept.
 
 The mutated source goes into a copy of the package. Each mutant runs in a child of a process that
 has numpy, scipy, scikit-learn and numba imported, so that it pays for its tests only. Compiled
@@ -15,8 +16,10 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -24,6 +27,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,29 +35,29 @@ ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 
 # The tests of a file, those that look at it most closely first.
-BOUNDS = ["tests/bounds/test_given.py", "tests/bounds/test_informed.py"]
 RIDGE = ["tests/solvers/test_ridge.py", "tests/solvers/test_vectors.py"]
 NEWTON = ["tests/solvers/test_losses.py", "tests/solvers/test_logistic.py"]
-CERTIFY = [
-    "tests/certificates/test_rounding.py",
-    "tests/certificates/test_certify.py",
-    "tests/certificates/test_curves.py",
-]
-GEOMETRY = [f"tests/geometry/{name}.py" for name in ("test_weights", "test_maps", "test_kernel")]
-PAPER = ["tests/geometry/test_paper_4_2_edge_weights.py", "tests/geometry/test_paper_appendix_b.py"]
+CERTIFY = ["tests/certificates/test_certify.py", "tests/certificates/test_rounding.py"]
+EDGES = ["tests/geometry/test_weights.py", "tests/geometry/test_paper_4_2_edge_weights.py"]
 TESTS = {
-    "bounds/terms.py": ["tests/bounds/test_terms.py", *BOUNDS],
-    "bounds/kl.py": ["tests/bounds/test_kl.py", "tests/bounds/test_terms.py", *BOUNDS],
-    "bounds/informed.py": ["tests/bounds/test_given.py", "tests/bounds/test_informed.py"],
+    "bounds/terms.py": ["tests/bounds/test_terms.py"],
+    "bounds/kl.py": ["tests/bounds/test_kl.py", "tests/bounds/test_terms.py"],
+    "bounds/informed.py": ["tests/bounds/test_informed.py"],
     "certificates/leafwise.py": CERTIFY,
     "certificates/lipschitz.py": CERTIFY,
-    "geometry/weights.py": [*GEOMETRY[:2], *PAPER],
-    "geometry/maps.py": [*GEOMETRY[1:], *PAPER, "tests/solvers/test_ridge.py"],
+    "geometry/weights.py": [*EDGES, "tests/geometry/test_maps.py"],
+    "geometry/maps.py": ["tests/geometry/test_maps.py", "tests/geometry/test_kernel.py"],
     "solvers/krylov.py": RIDGE,
     "solvers/ridge.py": RIDGE,
     "solvers/newton.py": [*NEWTON, "tests/solvers/test_vectors.py"],
     "solvers/losses.py": [*NEWTON, "tests/models/test_selection.py"],
+    # For the named mutants.
+    "certificates/node_tables.py": ["tests/certificates/test_rounding.py"],
+    "certificates/boxes.py": ["tests/certificates/test_rounding.py"],
 }
+SAMPLED = list(TESTS)[:-2]
+# Simulations of bounds take minutes. They run in the second round, for what survived the first.
+SIMULATIONS = "not (hold or covered or caught or split_is_not_wrong)"
 SWAPS = {"+": "-", "-": "+", "*": "/", "/": "*", "//": "*", "%": "*", "**": "*"}
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 NAMES = {"min": "max", "minimum": "maximum", "argmin": "argmax"}
@@ -83,7 +87,9 @@ def mutants_of(file: str, source: bytes) -> Iterator[Mutant]:
     skipped: set[ast.AST] = set()
 
     def place(node: Any, end: bool = False) -> int:
-        line, column = (node.end_lineno, node.end_col_offset) if end else (node.lineno, node.col_offset)
+        line, column = (
+            (node.end_lineno, node.end_col_offset) if end else (node.lineno, node.col_offset)
+        )
         return starts[line - 1] + column
 
     def between(node: ast.AST, left: Any, right: Any, swaps: dict[str, str]) -> Iterator[Mutant]:
@@ -119,7 +125,7 @@ def mutants_of(file: str, source: bytes) -> Iterator[Mutant]:
             yield from between(node, *node.values[:2], {"and": "or", "or": "and"})
         elif isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
-            for left, right in zip(sides, sides[1:], strict=False):
+            for left, right in pairwise(sides):
                 yield from between(node, left, right, COMPARISONS)
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             start = place(node)
@@ -134,11 +140,15 @@ def mutants_of(file: str, source: bytes) -> Iterator[Mutant]:
             yield Mutant(file, place(node), place(node, True), new, node.lineno, what)
         elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
             value = node.value
-            others = [not value] if isinstance(value, bool) else [2 * value, type(value)(0), value + 1]
+            others = (
+                [not value] if isinstance(value, bool) else [2 * value, type(value)(0), value + 1]
+            )
             for other in dict.fromkeys(others):
                 if other != value:
                     what = f"{value} to {other}"
-                    yield Mutant(file, place(node), place(node, True), str(other), node.lineno, what)
+                    yield Mutant(
+                        file, place(node), place(node, True), str(other), node.lineno, what
+                    )
 
 
 def known_mutants() -> Iterator[Mutant]:
@@ -214,10 +224,6 @@ KNOWN = {
         "x[moves] + step",
     ),
 }
-TESTS_OF_KNOWN = {
-    "certificates/node_tables.py": ["tests/certificates/test_rounding.py"],
-    "certificates/boxes.py": ["tests/certificates/test_rounding.py"],
-}
 
 
 class Watcher:
@@ -237,12 +243,11 @@ class Watcher:
             self.path.write_text(f"import of {report.nodeid}")
 
 
-def run(mutant: Mutant, work: Path, timeout: float) -> dict[str, Any]:
+def run(mutant: Mutant, work: Path, timeout: float, wide: bool) -> dict[str, Any]:
     """Put a mutant into the copy of the package, run its tests, and take it out again."""
     target = work / "src/kpp" / mutant.file
     original = target.read_bytes()
-    tests = TESTS.get(mutant.file) or TESTS_OF_KNOWN[mutant.file]
-    tests = [test for test in tests if (ROOT / test).exists()]
+    tests = ["tests/" + mutant.file.split("/")[0]] if wide else TESTS[mutant.file]
     module = "kpp." + mutant.file.removesuffix(".py").replace("/", ".")
     first_failure = work / "failed"
     first_failure.unlink(missing_ok=True)
@@ -254,7 +259,8 @@ def run(mutant: Mutant, work: Path, timeout: float) -> dict[str, Any]:
     if child == 0:
         status = 3
         try:
-            os.setsid()
+            # Processor time: a busy machine makes no mutant late.
+            resource.setrlimit(resource.RLIMIT_CPU, (round(timeout), round(timeout) + 5))
             log = os.open(work / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(log, 1)
             os.dup2(log, 2)
@@ -266,10 +272,12 @@ def run(mutant: Mutant, work: Path, timeout: float) -> dict[str, Any]:
             sys.stderr.flush()
             os._exit(status)
     try:
-        status, late = _wait(child, timeout)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     finally:
         target.write_bytes(original)
-    outcome = "timeout" if late else {0: "survived", 1: "killed", 2: "killed"}.get(status, "crashed")
+    late = -signal.SIGXCPU, -signal.SIGKILL
+    codes = {0: "survived", 1: "killed", 2: "killed"}
+    outcome = "timeout" if status in late else codes.get(status, "crashed")
     by = first_failure.read_text() if first_failure.exists() else ""
     seconds = round(time.monotonic() - begin, 1)
     return {"mutant": mutant.key, "outcome": outcome, "by": by, "seconds": seconds, "tests": tests}
@@ -283,21 +291,9 @@ def _child(mutant: Mutant, work: Path, module: str, tests: list[str], failed: Pa
         numba.config.CACHE_DIR = str(work / f"numba_{mutant.start}")
     sys.path.insert(0, str(work / "src"))
     os.chdir(ROOT)
-    options = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "--pyargs"]
+    options = [] if tests[0].count("/") == 1 else ["-k", SIMULATIONS]
+    options += ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "--pyargs"]
     return int(pytest.main([*options, *tests, module], plugins=[Watcher(failed)]))
-
-
-def _wait(child: int, timeout: float) -> tuple[int, bool]:
-    """Exit code of a child, and whether it had to be ended."""
-    end = time.monotonic() + timeout
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status), False
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return -1, True
 
 
 def prepare(work: Path) -> None:
@@ -305,7 +301,11 @@ def prepare(work: Path) -> None:
     shutil.rmtree(work / "src", ignore_errors=True)
     shutil.copytree(ROOT / "src", work / "src", ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(work / "src")], check=True)
-    os.environ |= {"NUMBA_CACHE_DIR": str(work / "numba"), "CI": "1", "PYTHONPATH": str(work / "src")}
+    os.environ |= {
+        "NUMBA_CACHE_DIR": str(work / "numba"),
+        "CI": "1",
+        "PYTHONPATH": str(work / "src"),
+    }
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(work / "src"))
@@ -320,40 +320,118 @@ def prepare(work: Path) -> None:
         del sys.modules[name]
 
 
+def interval(k: int, n: int, z: float = 1.96) -> tuple[float, float]:
+    """Wilson's 95% interval of a share."""
+    middle, spread = k + z**2 / 2, z * math.sqrt(k * (n - k) / n + z**2 / 4)
+    return (middle - spread) / (n + z**2), (middle + spread) / (n + z**2)
+
+
+def _name(found: dict[str, Any]) -> str:
+    """What was changed, without the place."""
+    return str(found["mutant"]).split(" ", 1)[1].rsplit(" @", 1)[0]
+
+
+def write_page(files: list[Path], n_all: int) -> None:
+    """Gather results, the last of each mutant, and write them as JSON and as a page."""
+    path = RESULTS / "mutations.json"
+    old = json.loads(path.read_text())["mutants"] if path.exists() else []
+    reasons = {found["mutant"]: found.get("reason", "") for found in old}
+    last: dict[str, dict[str, Any]] = {}
+    for file in files:
+        for line in file.read_text().splitlines():
+            found = json.loads(line)
+            last[found["mutant"]] = found
+    found = [
+        one | ({"reason": reasons.get(name, "")} if one["outcome"] == "survived" else {})
+        for name, one in sorted(last.items())
+    ]
+    path.write_text(json.dumps({"n_mutants": n_all, "mutants": found}, indent=1) + "\n")
+    sample = [one for one in found if _name(one) not in KNOWN]
+    alive = [one for one in sample if one["outcome"] == "survived"]
+    same = [one for one in alive if one["reason"].startswith("same")]
+    n, dead = len(sample), len(sample) - len(alive)
+    low, high = interval(dead, n)
+    able = n - len(same)
+    able_low, able_high = interval(dead, able)
+    lines = [
+        "# Mutations",
+        "",
+        "One operator or constant changed at a time, and the tests that belong to the file run "
+        "(`benchmarks/mutations.py`).",
+        f"A random sample of {n} of the {n_all} mutants of {len(SAMPLED)} files: "
+        + ", ".join(SAMPLED)
+        + ".",
+        "",
+        f"- Killed: {dead} of {n}, {dead / n:.1%} (95% interval {low:.1%} to {high:.1%}); "
+        f"{sum(one['outcome'] == 'timeout' for one in sample)} of them by running without end.",
+        f"- Without the {len(same)} survivors that no test of results can tell from the original "
+        f'(their reason starts with "same"): {dead} of {able}, {dead / able:.1%} '
+        f"(95% interval {able_low:.1%} to {able_high:.1%}).",
+        "",
+        "The rest of the mutants was not run, and other files were not sampled.",
+        "",
+        "## Survivors of the sample",
+        "",
+        "| Mutant | Reason |",
+        "|---|---|",
+        *(f"| `{one['mutant']}` | {one['reason']} |" for one in alive),
+        "",
+        "## Named mutants",
+        "",
+        "Changes that all tests once let through.",
+        "",
+        "| Mutant | Outcome | By, or why not |",
+        "|---|---|---|",
+    ]
+    for one in found:
+        if _name(one) in KNOWN:
+            by = f"`{one['by']}`" if one["by"] else one.get("reason", "")
+            lines.append(f"| {_name(one)} | {one['outcome']} | {by} |")
+    (RESULTS / "mutations.md").write_text("\n".join(lines) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--file", action="append", help="only these files, as in TESTS")
     parser.add_argument("--sample", type=int, help="how many mutants to draw; all by default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--known", action="store_true", help="the named mutants instead")
+    parser.add_argument("--wide", action="store_true", help="all tests of the room, for survivors")
     parser.add_argument("--part", default="0/1", help="i/n: every n-th mutant from the i-th on")
-    parser.add_argument("--work", type=Path, required=True, help="folder for the copy and caches")
-    parser.add_argument("--out", type=Path, required=True, help="JSON lines")
-    parser.add_argument("--timeout", type=float, default=600.0)
+    parser.add_argument("--work", type=Path, help="folder for the copy and caches")
+    parser.add_argument("--out", type=Path, help="JSON lines")
+    parser.add_argument("--page", type=Path, nargs="+", help="write the page from these files")
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds of processor")
     args = parser.parse_args()
+    if not args.page and (args.work is None or args.out is None):
+        parser.error("Give --work and --out, or --page.")
     if args.known:
         mutants = list(known_mutants())
     else:
         mutants = [
             mutant
-            for file in args.file or TESTS
+            for file in args.file or SAMPLED
             for mutant in mutants_of(file, (ROOT / "src/kpp" / file).read_bytes())
         ]
         print(f"{len(mutants)} mutants")
+        if args.page:
+            write_page(args.page, len(mutants))
+            return
         if args.sample is not None:
             import numpy as np
 
             chosen = np.random.default_rng(args.seed).permutation(len(mutants))[: args.sample]
             mutants = [mutants[k] for k in chosen]
     index, count = map(int, args.part.split("/"))
-    done = set()
+    known: dict[str, str] = {}
     if args.out.exists():
-        done = {json.loads(line)["mutant"] for line in args.out.read_text().splitlines()}
+        lines = map(json.loads, args.out.read_text().splitlines())
+        known = {line["mutant"]: line["outcome"] for line in lines}
     args.work.mkdir(parents=True, exist_ok=True)
     prepare(args.work.resolve())
     for mutant in mutants[index::count]:
-        if mutant.key not in done:
-            found = run(mutant, args.work.resolve(), args.timeout)
+        if known.get(mutant.key) == "survived" if args.wide else mutant.key not in known:
+            found = run(mutant, args.work.resolve(), args.timeout, args.wide)
             with args.out.open("a") as out:
                 out.write(json.dumps(found) + "\n")
             print(found["outcome"], found["seconds"], mutant.key, found["by"], flush=True)

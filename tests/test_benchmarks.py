@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mutations
 import numpy as np
 import pandas as pd
 
@@ -79,3 +80,28 @@ def test_certificates(tmp_path):
     assert all(row["n_finished"] == row["n_rows"] for row in result["raw"])
     assert all(row["n_above"] == 0 for row in result["veritas"] or [])
     assert (tmp_path / "certificates.png").stat().st_size > 10_000
+
+
+def test_mutations_are_one_change_each():
+    source = b"def f(x: int = 3, *, y=True):\n    return max(x - 1, 0) < 2 * x  # 4 - 5\n"
+    found = list(mutations.mutants_of("a.py", source))
+    texts = {(source[: m.start] + m.new.encode() + source[m.end :]).decode() for m in found}
+    assert len(texts) == len(found)
+    head, body = "def f(x: int = 3, *, y=True):", "    return max(x - 1, 0) < 2 * x  # 4 - 5"
+    bodies = ("min(x - 1, 0)", "max(x + 1, 0)", "max(x - 2, 0)", "max(x - 0, 0)", "max(x - 1, 1)")
+    expected = {f"{head}\n{body.replace('max(x - 1, 0)', new)}\n" for new in bodies}
+    for old, new in (("<", "<="), ("2 *", "2 /"), ("2 *", "4 *"), ("2 *", "0 *"), ("2 *", "3 *")):
+        expected.add(f"{head}\n{body.replace(old, new)}\n")
+    for old, new in (("= 3", "= 6"), ("= 3", "= 0"), ("= 3", "= 4"), ("True", "False")):
+        expected.add(f"{head.replace(old, new)}\n{body}\n")
+    assert texts == expected
+
+
+def test_raising_and_types_are_not_mutated():
+    source = b'def f(x: "1 - 1") -> "2":\n    assert x > 0\n    raise ValueError(f"{x + 1}")\n'
+    assert list(mutations.mutants_of("a.py", source)) == []
+
+
+def test_interval_of_a_share():
+    low, high = mutations.interval(95, 100)
+    assert (round(low, 4), round(high, 4)) == (0.8882, 0.9785)  # Wilson, as tabulated

@@ -12,7 +12,7 @@ from bounds.worlds import World, most_failures
 from kpp import KPPClassifier, KPPRegressor
 from kpp.bounds import bound_path, informed_bounds, risk_bounds
 from kpp.bounds.informed import make_frame
-from kpp.bounds.kl import held_out_kl
+from kpp.bounds.kl import held_out_kl, kl_inverse
 from kpp.bounds.samples import sample_of
 from kpp.bounds.terms import Grid, pac_bayes_bound, ramp_bound
 from kpp.models.asking import ask
@@ -94,6 +94,66 @@ def test_no_intercept_keeps_the_homogeneous_class():
     assert frame.kappa == 0
     assert frame.distances(sample_of(ask(model), X, Y, "train").predictor)[1] == 0
     assert all(np.isfinite(bound.total) for bound in informed_bounds(model, X, Y))
+
+
+def test_the_frame_of_a_partition_fold_by_hand(regressor):
+    frame, own = frame_of(regressor, DX, DY), regressor.partition_rows_
+    phi = regressor.map_.on(DX).to_csr().toarray()
+    np.testing.assert_allclose(frame.shift, phi[own].mean(axis=0), atol=1e-12)
+    spread = np.sqrt(np.square(phi[own] - frame.shift).sum(axis=1).mean())
+    assert frame.kappa == pytest.approx(spread)
+    assert frame.full_sup_norm == pytest.approx(np.hypot(frame.sup_norm, spread))
+    assert frame.limits == (DY[own].min(), DY[own].max())
+    assert frame.grid.shifts[-1] == pytest.approx(8 * DY[own].std())
+    assert frame.grid.radii[-1] == pytest.approx(128 * DY[own].std() / spread)
+    predictor = sample_of(ask(regressor), DX, DY, "fit").predictor
+    radius, beta, both = frame.distances(predictor)
+    assert both == pytest.approx(np.hypot(radius, beta / spread))
+    # The centre itself, by hand: losses over W^2, the plain kl bound of one predictor.
+    fit, width = regressor.fit_rows_, np.ptp(DY[own])
+    center = phi[fit] @ frame.center.node_coef[0] + frame.center.intercept[0]
+    loss = np.square(np.clip(DY[fit], *frame.limits) - np.clip(center, *frame.limits)).mean()
+    bound = informed_bounds(regressor, DX, DY, delta=0.1)[-1]
+    expected = kl_inverse(loss / width**2, np.log(10) / len(fit)) * width**2
+    assert bound.total == pytest.approx(float(expected))
+    assert bound.empirical_risk == pytest.approx(loss)
+    assert bound.trivial_level == pytest.approx(DY[fit].var())
+
+
+def test_a_centre_that_was_not_fitted_is_the_best_constant():
+    X3, y3 = load_iris(return_X_y=True)
+    X3, y3 = X3[:120], y3[:120]
+    model = honest(KPPClassifier, center="zero", alpha=1e-2).fit(X3, y3)
+    frame, own = frame_of(model, X3, y3), model.partition_rows_
+    logs = np.log(np.bincount(y3[own]) / len(own))
+    assert not frame.center.node_coef.any()
+    np.testing.assert_allclose(frame.center.intercept, logs - logs.mean())
+    assert frame.grid.shifts[-1] == 8  # scores of size 1
+    assert frame.grid.sigmas[-1] == pytest.approx(16 / frame.kappa)  # not sharp
+    model = honest(KPPClassifier, center="zero", alpha=1e-2).fit(X, Y)
+    ones = Y[model.partition_rows_].mean()
+    np.testing.assert_allclose(frame_of(model, X, Y).center.intercept, np.log(ones / (1 - ones)))
+    trivial = informed_bounds(model, X, Y)[0].trivial_level
+    assert trivial == pytest.approx(min(Y[model.fit_rows_].mean(), 1 - Y[model.fit_rows_].mean()))
+
+
+def test_the_frame_of_a_given_forest_by_hand():
+    # Nothing is read from labels: the middle of the range, a quarter of it, and size 1.
+    numbers = FrozenEstimator(ExtraTreesRegressor(5, random_state=0).fit(DX[::2], DY[::2]))
+    model = KPPRegressor(numbers, regime="fixed", alpha=1.0).fit(DX[1::2], DY[1::2])
+    frame = make_frame(sample_of(ask(model), DX[1::2], DY[1::2], "fit"), (100.0, 400.0))
+    assert frame.center.intercept.tolist() == [250.0]
+    assert frame.grid.shifts[-1] == 8 * 75.0
+    assert frame.kappa == frame.sup_norm > 0
+    # The mean row of the rows that the trees were grown on.
+    grown = model.map_.on(DX[::2]).to_csr().toarray().mean(axis=0)
+    np.testing.assert_allclose(frame.shift, grown, atol=1e-9)
+    forest = FrozenEstimator(ExtraTreesClassifier(5, random_state=0).fit(X[::2], Y[::2]))
+    model = KPPClassifier(forest, regime="fixed", alpha=0.1).fit(X[1::2], Y[1::2])
+    frame = frame_of(model, X[1::2], Y[1::2])
+    assert frame.center.intercept.tolist() == [0.0]
+    assert frame.grid.shifts[-1] == 8.0
+    assert frame.grid.sigmas[-1] == pytest.approx(16 / frame.sup_norm)
 
 
 # What is reported.

@@ -94,12 +94,51 @@ def test_pac_bayes_by_hand():
     smooth = norm.cdf(t - margins / (sigma * 0.6)).mean()
     budget = (0.2**2 / (2 * sigma**2) + np.log(2 * 10 * 2 * GRID.n_pac / 0.05)) / 100
     assert parts.total == pytest.approx(float(kl_inverse(smooth, budget)) / norm.cdf(t))
+    without = float(kl_inverse(smooth, 0.2**2 / (2 * sigma**2) / 100)) / norm.cdf(t)
+    assert parts.empirical_risk == 0.25
+    assert parts.complexity == pytest.approx(without - 0.25)
+    assert parts.confidence == pytest.approx(parts.total - without)
     same = pac_bayes_bound(margins[:, None], norms, 0.2, GRID, 0.05, sup_norm=0.6)
     assert same.total == pytest.approx(parts.total)
     wider = pac_bayes_bound(margins[:, None], norms, 0.2, GRID, 0.05, sup_norm=1.2)
     assert wider.total >= parts.total
     assert parts.complexity >= 0
     assert parts.confidence >= 0
+
+
+def test_the_grid_by_hand():
+    # Scores of size 4 and rows of norm 2: the unit of w is 2. N is in every bound.
+    grid = Grid.scaled(4.0, 2.0)
+    halves = [2.0 * 2.0**k for k in range(-8, 8)]
+    assert grid.radii.tolist() == [0.0, *halves]
+    assert grid.shifts.tolist() == [0.0, *(4.0 * 2.0**k for k in range(-6, 4))]
+    assert grid.margins.tolist() == [4.0 * 2.0**k for k in range(-5, 4)]
+    assert grid.sigmas.tolist() == [2.0 * 2.0**k for k in range(-9, 3)]
+    assert grid.quantiles.tolist() == [0.5, 1.0, 1.5, 2.0, 3.0]
+    assert grid.widths.tolist() == [2.0, 2.5, 3.0, 3.5]
+    assert (grid.n_ramp, grid.n_clipped) == (17 * 11 * 9, 17 * 11)
+    assert (grid.n_pac, grid.n_pac_squared) == (12 * 5, 12 * 4)
+    blunt = Grid.scaled(4.0, 2.0, intercept=False, sharp=False)
+    assert blunt.shifts.tolist() == [0.0]
+    assert blunt.sigmas.tolist() == [2.0 * 2.0**k for k in range(-5, 5)]
+    # Rows that all lie in one place have no norm; the scores' size is then the unit.
+    assert Grid.scaled(4.0, 0.0).radii[-1] == 4.0 * 2.0**7
+
+
+def test_a_tie_is_an_error():
+    margins, norms = np.array([0.0, 1.0, 2.0, 3.0]), np.full(4, 0.6)
+    assert ramp_bound(margins, 0.0, 0.0, 0.5, GRID, 0.05).empirical_risk == 0.25
+    assert pac_bayes_bound(margins[:, None], norms, 0.1, GRID, 0.05).empirical_risk == 0.25
+
+
+def test_four_classes_cost_two_roots_of_four():
+    margins = np.array([0.4, -0.1, 2.0, 0.05] * 25)
+    grid = one_cell(radii=[0.0, 0.5], shifts=[0.0, 0.25], margins=[2.0])
+    two = ramp_bound(margins, 0.4, 0.2, 3.0, grid, 0.05)
+    four = ramp_bound(margins, 0.4, 0.2, 3.0, grid, 0.05, n_classes=4)
+    # 2 (0.5 * 3 + 0.25) / (2 * 10) = 0.175, and four times as much.
+    assert four.total - two.total == pytest.approx(3 * 0.175, rel=1e-12)
+    assert two.total - two.confidence - ramp(margins, 2.0).mean() == pytest.approx(0.175)
 
 
 def one_cell(**values):

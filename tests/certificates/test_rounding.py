@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from zoo import random_forest, random_node_weight, random_rows
+from zoo import random_forest, random_rows
 
 from kpp import KPPClassifier
 from kpp.certificates import certify, leafwise

@@ -79,6 +79,8 @@ class Splits:
             anything = (moves & (np.isinf(scale) | np.isinf(radius))) | self.is_free
             low[anything], high[anything] = -np.inf, np.inf
             moves &= ~anything & np.isfinite(x)
+            # The step rounded up is what it takes: no float within it is lost by the rounding of
+            # a side, which is monotone. The sides' own step outward is a second guard.
             with np.errstate(over="ignore"):
                 # The product is rounded up, then each side outward: where x and the step nearly
                 # cancel, the rounding of the product is many units in the last place of the side.
