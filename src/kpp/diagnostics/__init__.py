@@ -10,7 +10,9 @@ from kpp.diagnostics.display import (
 )
 from kpp.diagnostics.findings import Check, Finding
 from kpp.diagnostics.metrics import (
+    auc_reason,
     classification_metrics,
+    constant_metrics,
     predictive_metrics,
     regression_metrics,
 )
@@ -27,8 +29,10 @@ __all__ = [
     "MarginDisplay",
     "Observable",
     "SpectrumDisplay",
+    "auc_reason",
     "audit",
     "classification_metrics",
+    "constant_metrics",
     "diagnose",
     "predictive_metrics",
     "regression_metrics",

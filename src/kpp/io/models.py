@@ -50,6 +50,7 @@ LINEAR: FieldTable = {
     "fold_fits": Field(since=2, default=None, inside=FITS),
     "center": Field(since=2, default=None, inside=CENTER),
     "alpha_selection_": Field(since=2, default=None),
+    "constant_": Field(since=2, default=None),
 }
 EMBEDDING: FieldTable = {**SHARED, **required("task_")}
 # Parameters that there were once, and the only value that they could have.
@@ -60,7 +61,7 @@ LINEAR_ATTRIBUTES = {
     *("dual_coef_", "classes_", "alpha_", "alphas_", "cv_scores_", "n_iter_"),
     *("oof_prediction_", "folds_", "regime_", "partition_rows_", "fit_rows_", "sample_weight_"),
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
-    *("alpha_selection_", OUTPUT),
+    *("alpha_selection_", "constant_", OUTPUT),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -167,7 +168,7 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     kept = (
         *("dual_coef_", "classes_", "alpha_", "alphas_", "cv_scores_", "oof_prediction_"),
         *("regime_", "n_iter_", "sample_weight_", "feature_spread_", "missing_columns_"),
-        "alpha_selection_",
+        *("alpha_selection_", "constant_"),
     )
     folds = None
     if model.folds_ is not None:
@@ -233,6 +234,10 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     _sample(model, fields, n_rows)
     _selection(model, fields, oof_shape)
     model.n_iter_ = whole(fields["n_iter_"], "n_iter_", 1, 2**62)
+    model.constant_ = fields["constant_"]
+    if model.constant_ is not None:
+        size = n_scores if task.classes is None else len(task.classes)
+        floats(model.constant_, "constant_", (size,))
     _layers(model, fields)
     return model
 

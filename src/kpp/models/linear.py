@@ -37,6 +37,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
     fits_: list[LinearFit]
     fold_fits_: list[LinearFit] | None
     regime_: str
+    constant_: FloatArray | None
 
     def __init__(
         self,
@@ -170,6 +171,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         self.partition_rows_, self.fit_rows_ = partition, fit
         self.folds_ = folds or None
         self.sample_weight_ = data.weight[fit] if data.is_weighted else None
+        self.constant_ = task.constant(data.target[fit], data.weight[fit])
         self._keep(fit_plan(plan, data, settings), task)
         return self
 
