@@ -281,3 +281,27 @@ def test_out_of_fold_is_said_with_its_trees_and_rows(run, tmp_path):
     assert "fitted on 36 rows, on 10 trees that were grown on other rows" in said["honest"]
     assert "2 of the 10 trees, with coefficients fitted on 18 rows" in said["cross-fit"]
     assert "not their average, which the model is" in said["cross-fit"]
+
+
+def test_a_fit_that_is_no_better_than_a_constant_says_so(run, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(200, 3)), columns=list("abc"))
+    frame.assign(y=rng.choice(["u", "v"], 200)).to_csv(tmp_path / "noise.csv", index=False)
+    done = run("fit", tmp_path / "noise.csv", "--target", "y", "-o", tmp_path / "m.kpp", *FEW)
+    text = " ".join(done.out.split())
+    assert "Warning: by its accuracy the model is not known to be better than a constant" in text
+    done = run("fit", "iris", "-o", tmp_path / "m.kpp", *FEW)
+    assert "not known to be better" not in done.out
+
+
+def test_one_constant_everywhere(run, tmp_path):
+    """The command, the report and the dashboard compare with the same."""
+    data = run("fit", "diabetes", "-o", tmp_path / "m.kpp", "--json", *FEW).data
+    level = data["scores"]["baseline"]["rmse"]
+    found = run("diagnose", tmp_path / "m.kpp", "diabetes", "--json").data
+    assert found["constant"]["rmse"] == pytest.approx(level, rel=1e-12)
+    arguments = ["--model", tmp_path / "m.kpp", "--max-rows", 1, "-o", tmp_path / "r.html"]
+    report = run("report", "diabetes", *arguments, "--json", "-").data
+    line = report["sections"]["quality"]["tables"][0]["lines"][0]
+    assert line["baseline"] == pytest.approx(level, rel=1e-12)
+    assert [line["low"], line["high"]] == pytest.approx(data["scores"]["test"]["intervals"]["rmse"])

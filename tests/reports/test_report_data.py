@@ -36,9 +36,9 @@ from kpp import (
 )
 from kpp._checks import RefusedError
 from kpp.bounds import Assumption, Bound
+from kpp.diagnostics.intervals import wilson
 from kpp.models.pipelines import prepared, split_pipeline
 from kpp.reports import report_data
-from kpp.reports.intervals import wilson
 from kpp.reports.page import render
 from kpp.reports.sections.bounds import level_words, sentence
 from kpp.reports.sections.picture import components
@@ -148,7 +148,12 @@ def test_scores_of_a_classifier_are_those_of_scikit_learn():
     assert {name: found[name]["test"] for name in oracle} == pytest.approx(oracle, rel=1e-12)
     for line in found.values():
         assert line["low"] <= line["test"] <= line["high"]
-    assert found["Accuracy"]["baseline"] == max(np.mean(y == c) for c in model.classes_)
+    # The constant is that of the training rows.
+    classes, counts = np.unique(train_y, return_counts=True)
+    assert found["Accuracy"]["baseline"] == np.mean(y == classes[counts.argmax()])
+    shares = np.tile(counts / counts.sum(), (len(y), 1))
+    assert found["Log loss"]["baseline"] == pytest.approx(log_loss(y, shares), rel=1e-12)
+    assert found["Area under the ROC curve"]["baseline"] == 0.5
     fold = model.oof_prediction_
     assert found["Log loss"]["out_of_fold"] == pytest.approx(log_loss(train_y, fold), rel=1e-12)
     assert len(train_X) == len(fold)
@@ -176,8 +181,45 @@ def test_scores_of_a_regressor_are_those_of_scikit_learn():
         assert found[name]["test"] == pytest.approx(score(y, model.predict(X)), rel=1e-12)
         fold = score(train_y, model.oof_prediction_)
         assert found[name]["out_of_fold"] == pytest.approx(fold, rel=1e-12)
-    assert found[names[0]]["baseline"] == pytest.approx(np.std(y))
-    assert found[names[1]]["baseline"] == pytest.approx(np.abs(y - np.median(y)).mean())
+    for name, score in zip(names, scores, strict=True):
+        constant = score(y, np.full(len(y), train_y.mean()))
+        assert found[name]["baseline"] == pytest.approx(constant, rel=1e-9, abs=1e-12)
+
+
+def test_a_model_that_is_no_better_than_a_constant_is_a_warning_on_the_first_screen():
+    rng = np.random.default_rng(0)
+    X, noise = rng.normal(size=(400, 3)), rng.integers(0, 3, 400)
+    for y, estimator in ((noise, KPPClassifier), (noise + rng.normal(size=400), KPPRegressor)):
+        model = estimator(n_estimators=25, alpha=1.0, random_state=0).fit(X[:200], y[:200])
+        data = report_data(model, X[200:], y[200:], max_rows=1)
+        assert data["cautions"]
+        assert "not known to be better than a constant" in data["cautions"][0]
+        page = render(data)
+        assert page.index("not known to be better") < page.index('class="tiles"')
+    assert report_data(*made("binary")[:3], max_rows=1)["cautions"] == []
+
+
+def test_variables_are_sorted_by_what_is_shown_of_many_classes():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(360, 8)), np.arange(360) % 14
+    X[:, 0] += 3 * (y == 13)
+    X[:, 1] += y
+    X[:, 2] += 2 * (y % 2)
+    model = KPPClassifier(n_estimators=20, alpha=1e-3, random_state=0).fit(X[:240], y[:240])
+    section = report_data(model, X[240:], y[240:], max_rows=1)["sections"]["variables"]
+    assert len(section["outputs"]) == 10
+    sizes = [sum(v["mean_abs"]) for v in section["variables"]]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_no_area_under_the_curve_has_a_reason():
+    model, X, y, _ = made("binary")
+    only = y == model.classes_[0]
+    data = report_data(model, X[only], y[only], max_rows=1)
+    line = data["sections"]["quality"]["tables"][0]["lines"][2]
+    assert line["test"] is None
+    assert line["why"] == f"not defined: none of these rows is of class '{model.classes_[1]}'"
+    assert "not defined: none of these rows" in render(data)
 
 
 def test_rows_without_weight_do_not_count():
@@ -359,7 +401,10 @@ def test_the_parts_of_a_row_sum_to_its_score(kind):
         for one in row["waterfalls"]:
             total = one["baseline"] + one["others"] + sum(t["contribution"] for t in one["terms"])
             assert total == pytest.approx(one["score"], rel=1e-9, abs=1e-9)
-            assert np.isclose(scores[row["row"]], one["score"]).any()
+            own = scores[row["row"]]
+            if kind == "binary" and one["output"] == str(model.classes_[0]):
+                own = -own  # of two classes the first has minus the score
+            assert np.isclose(own, one["score"]).any()
         rules = row["rules"]
         total = rules["baseline"] + rules["others"]
         total += sum(rule["contribution"] for rule in rules["rules"])

@@ -20,7 +20,10 @@ RANDOM = np.random.default_rng(0)
         (pd.Categorical([1, 2, 3] * 20), "classification"),
         ([0, 1] * 30, "classification"),
         ([0.0, 1.0] * 30, "classification"),
-        (list(range(20)) * 3, "classification"),
+        (list(range(10)) * 6, "classification"),
+        (list(range(11)) * 6, "regression"),
+        (list(range(17)) * 60, "regression"),
+        ([str(k) for k in range(17)] * 6, "classification"),
         (list(range(21)) * 3, "regression"),
         (list(range(N)), "regression"),
         ([1, 2, 3, None] * 15, "classification"),
@@ -42,6 +45,14 @@ def test_task(values, task):
         assert "--task" not in found.reason
     else:
         assert f"--task {other} overrides" in found.reason
+
+
+def test_a_task_that_could_be_another_says_why():
+    found = read_target(pd.DataFrame({"y": list(range(17)) * 60}), "y", "auto", "x.csv")
+    assert found.reason == (
+        "'y' holds 17 different whole numbers, which are taken as classes up to 10; "
+        "--task classification overrides this"
+    )
 
 
 def test_labels_keep_their_type():

@@ -97,9 +97,14 @@ def _show(found: Diagnostics, chosen: ChosenRows, terminal: Terminal) -> None:
         error = f" ± {o.error:.2g}" if o.error else ""
         lines.append((o.family, o.name, f"{short(o.value)}{error}", o.symbol))
     lines += [("predictive", name, short(value), "") for name, value in found.metrics.items()]
+    if found.constant is not None:
+        shared = [name for name in found.constant if name in found.metrics]
+        lines += [("a constant", name, short(found.constant[name]), "") for name in shared]
     shown = 4 if terminal.out.width >= WIDE else 3
     head = ["family", "figure", "value", "symbol"]
     terminal.table(head[:shown], [line[:shown] for line in lines], right=(2,))
+    if found.no_auc is not None:
+        terminal.line(f"The area under the ROC curve is {found.no_auc}.")
     terminal.line()
     if not found.findings:
         terminal.line("No findings.")

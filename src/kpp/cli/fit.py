@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from kpp.tables.fit_rows import KEY as ROWS
 from kpp.tables.fitting import FitOptions, Fitted, fit_table
 from kpp.tables.numbers import short
 from kpp.tables.reading import TableFile
-from kpp.tables.scores import WORDS, Scores
+from kpp.tables.scores import WORDS, Scores, not_above_constant
 from kpp.tables.writing import check_output
 
 # What the file says beside the model; the rest is in the model.
@@ -119,7 +120,7 @@ def show_scores(scores: dict[str, Scores | None], terminal: Terminal) -> None:
 
 def _claims(fitted: Fitted) -> list[str]:
     """What may be said of the figures, and what not."""
-    found = []
+    found = list(_no_better(fitted))
     if fitted.scores["test"] is None:
         found.append("No test rows were kept: there is no score on rows that the fit has not seen.")
     else:
@@ -132,6 +133,21 @@ def _claims(fitted: Fitted) -> list[str]:
     else:
         found.append(out_of_fold_note(fitted.model))
     return [*found, bounds_claim(fitted.pipeline)]
+
+
+def _no_better(fitted: Fitted) -> Iterator[str]:
+    test, constant = fitted.scores["test"], fitted.scores["baseline"]
+    if test is not None and test.no_auc is not None:
+        yield f"The {WORDS['auc']} on the test rows is {test.no_auc}."
+    for name in not_above_constant(test, constant):
+        assert test is not None
+        assert constant is not None
+        low, high = test.intervals[name]
+        yield (
+            f"Warning: by its {WORDS[name]} the model is not known to be better than a constant: "
+            f"the 95% interval on the test rows, {short(low)} to {short(high)}, does not keep "
+            f"clear of the constant's {short(constant.figures[name])}."
+        )
 
 
 def bounds_claim(pipeline: Any) -> str:

@@ -11,7 +11,9 @@ from kpp.diagnostics.display import (
 from kpp.diagnostics.findings import Check, Finding
 from kpp.diagnostics.margins import MarginTail, margin_tail
 from kpp.diagnostics.metrics import (
+    auc_reason,
     classification_metrics,
+    constant_metrics,
     predictive_metrics,
     regression_metrics,
 )
@@ -29,8 +31,10 @@ __all__ = [
     "MarginTail",
     "Observable",
     "SpectrumDisplay",
+    "auc_reason",
     "audit",
     "classification_metrics",
+    "constant_metrics",
     "diagnose",
     "margin_tail",
     "predictive_metrics",

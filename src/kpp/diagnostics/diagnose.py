@@ -18,7 +18,7 @@ from kpp.bounds.predictors import logistic_losses
 from kpp.bounds.samples import Sample, ask_one_target, sample_of, seen_rows
 from kpp.bounds.spectrum import Spectrum
 from kpp.diagnostics.findings import Finding, find
-from kpp.diagnostics.metrics import N_BINS, predictive_metrics
+from kpp.diagnostics.metrics import N_BINS, auc_reason, constant_metrics, predictive_metrics
 from kpp.diagnostics.observables import (
     Observable,
     capacity,
@@ -56,6 +56,10 @@ class Diagnostics(Shown):
         Signed margins; empty for regression.
     oracles : PartitionOracles
         The partition of every tree.
+    constant : dict of float, or None
+        The figures of the constant of the fit on the same rows, see `constant_metrics`.
+    no_auc : str or None
+        Why there is no area under the ROC curve, where there is none.
     """
 
     observables: tuple[Observable, ...]
@@ -67,6 +71,8 @@ class Diagnostics(Shown):
     spectrum: Spectrum
     margins: FloatArray
     oracles: PartitionOracles
+    constant: dict[str, float] | None = None
+    no_auc: str | None = None
 
     def __getitem__(self, name: str) -> float:
         """Return the value of an observable or of a metric, by its name."""
@@ -110,6 +116,8 @@ class Diagnostics(Shown):
             "n_rows": self.n_rows,
             "observables": [_plain(asdict(o)) for o in self.observables],
             "metrics": _plain(self.metrics),
+            "constant": None if self.constant is None else _plain(self.constant),
+            "no_auc": self.no_auc,
             "findings": [_plain(asdict(f) | {"anchor": f.anchor}) for f in self.findings],
         }
 
@@ -120,6 +128,8 @@ class Diagnostics(Shown):
             spread = f" (± {o.spread:.2g} over folds)" if np.isfinite(o.spread) else ""
             lines.append(f"  {o.family:12} {o.name:28} {o.value:.4g}{error}{spread}")
         lines += [f"  {'predictive':12} {k:28} {v:.4g}" for k, v in self.metrics.items()]
+        if self.no_auc is not None:
+            lines.append(f"The area under the ROC curve is {self.no_auc}.")
         lines += [str(finding) for finding in self.findings] or ["No findings."]
         return "\n".join(lines)
 
@@ -209,7 +219,10 @@ def diagnose(
         *norms(parts, scale),
     )
     metrics = predictive_metrics(question.model, data.rows, labels[data.index])
-    figures = {o.name: o.value for o in observables} | metrics | _further_figures(data, metrics)
+    constant = constant_metrics(question.model, data.target)
+    further = _further_figures(data, metrics, constant)
+    figures = {o.name: o.value for o in observables} | metrics | further
+    no_auc = None if classes is None else auc_reason(data.target, classes.tolist())
     return Diagnostics(
         observables=observables,
         metrics=metrics,
@@ -220,10 +233,14 @@ def diagnose(
         spectrum=spectra[0],
         margins=margin,
         oracles=oracles,
+        constant=constant,
+        no_auc=no_auc,
     )
 
 
-def _further_figures(sample: Sample, metrics: dict[str, float]) -> dict[str, float]:
+def _further_figures(
+    sample: Sample, metrics: dict[str, float], constant: dict[str, float] | None
+) -> dict[str, float]:
     """Figures that only the findings look at."""
     model = sample.model
     alphas = np.asarray(model.alphas_)
@@ -236,10 +253,7 @@ def _further_figures(sample: Sample, metrics: dict[str, float]) -> dict[str, flo
     found = {"alpha_on_edge": float(on_edge), "label_dependent": float(depends)}
     if sample.n_classes:
         n_rows = len(sample.rows)
-        share = np.bincount(sample.target, minlength=sample.n_classes) / n_rows
-        known = share[share > 0]
-        entropy = float(-(known * np.log(known)).sum())
-        found["skill"] = entropy - metrics["log_loss"] if entropy > 0 else np.nan
+        found["skill"] = np.nan if constant is None else constant["log_loss"] - metrics["log_loss"]
         # What a calibrated model of these probabilities would show by chance.
         confidence = model.predict_proba(sample.rows).max(axis=1)
         variance = float(np.mean(confidence * (1 - confidence)))
@@ -249,7 +263,8 @@ def _further_figures(sample: Sample, metrics: dict[str, float]) -> dict[str, flo
         excess = metrics["calibration_error"] - 2 * float(chance)
         found["excess_calibration_error"] = excess if is_new else np.nan
     else:
-        found["skill"] = metrics["r2"]
+        mse = np.nan if constant is None else constant["rmse"] ** 2
+        found["skill"] = 1 - metrics["rmse"] ** 2 / mse if mse else np.nan
     gap = _out_of_fold_gap(sample) if sample.kind != "test" else np.nan
     return found | {"out_of_fold_gap": gap}
 

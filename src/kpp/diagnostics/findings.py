@@ -237,7 +237,7 @@ CHECKS: tuple[Check, ...] = (
         0.0,
         False,
         DEFINITION,
-        "On these rows a constant prediction has the smaller loss.",
+        "On these rows the constant of the training rows has the smaller loss.",
         "Increase alpha; look for a shift between the rows of the fit and these.",
     ),
     Check(

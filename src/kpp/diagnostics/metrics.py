@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.samples import encode_target
 from kpp.models.asking import ask
+from kpp.models.linear import KPPLinearModel
 
 N_BINS = 10
 
@@ -151,6 +153,50 @@ def classification_metrics(
     }
 
 
+def constant_metrics(
+    model: KPPLinearModel, target: AnyArray, weight: FloatArray | None = None, output: int = 0
+) -> dict[str, float] | None:
+    """Score the constant of a fit on rows: what takes no columns, fitted on the training rows.
+
+    It is the mean of the target, or the shares of the classes, of the rows of the linear layer by
+    their weights. Report, command and dashboard compare with this one.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+    target : array of shape (n_rows,)
+        Numbers, or classes as 0, ..., n_classes - 1.
+    weight : array of shape (n_rows,), optional
+        Weights of the rows.
+    output : int
+        Which of several targets of a regressor.
+
+    Returns
+    -------
+    metrics : dict or None
+        As `regression_metrics` or `classification_metrics` have them; None for a model of an older
+        file, which does not keep its constant.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp import KPPRegressor
+    >>> from kpp.diagnostics import constant_metrics
+    >>> X, y = np.arange(8.0).reshape(4, 2), np.array([0.0, 2.0, 4.0, 6.0])
+    >>> model = KPPRegressor(n_estimators=2, alpha=1.0, random_state=0).fit(X, y)
+    >>> constant_metrics(model, np.array([3.0, 5.0]))["mae"]
+    1.0
+    """
+    constant = model.constant_
+    if constant is None:
+        return None
+    if model.additive_.classes is None:
+        return regression_metrics(target, np.full(len(target), constant[output]), weight)
+    share = np.tile(constant, (len(target), 1))
+    return classification_metrics(target, share, weight=weight)
+
+
 @one_blas_thread()
 def _auc(codes: AnyArray, probability: FloatArray, weight: FloatArray) -> float:
     n_classes = probability.shape[1]
@@ -161,6 +207,39 @@ def _auc(codes: AnyArray, probability: FloatArray, weight: FloatArray) -> float:
         # The trapezoidal rule; a class that is absent has no curve.
         areas.append(float(np.diff(false) @ (true[1:] + true[:-1]) / 2) if len(true) else np.nan)
     return float(np.mean(areas))
+
+
+def auc_reason(
+    codes: AnyArray, classes: Sequence[object], weight: FloatArray | None = None
+) -> str | None:
+    """Say why rows define no area under the ROC curve; None where they do.
+
+    Parameters
+    ----------
+    codes : int array of shape (n_rows,)
+        Classes as 0, ..., n_classes - 1.
+    classes : sequence of length n_classes
+        Their names.
+    weight : array of shape (n_rows,), optional
+        Weights of the rows.
+
+    Returns
+    -------
+    why : str or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.diagnostics import auc_reason
+    >>> auc_reason(np.array([0, 1, 1]), ["a", "b", "c"])
+    "not defined: none of these rows is of class 'c'"
+    """
+    share = np.bincount(codes, weight, minlength=len(classes))
+    absent = [f"'{name}'" for name, size in zip(classes, share, strict=True) if size == 0]
+    if not absent:
+        return None
+    more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
+    return f"not defined: none of these rows is of class {', '.join(absent[:3])}{more}"
 
 
 def roc_curve(

@@ -54,6 +54,7 @@ LINEAR: FieldTable = {
     "alpha_selection_": Field(since=2, default=None),
     "fit_record": Field(since=2, default=None, inside=RECORD),
     "row_fingerprints_": Field(since=2, default=None),
+    "constant_": Field(since=2, default=None),
 }
 EMBEDDING: FieldTable = {**SHARED, **required("task_")}
 # Parameters that there were once, and the only value that they could have.
@@ -64,7 +65,7 @@ LINEAR_ATTRIBUTES = {
     *("dual_coef_", "classes_", "alpha_", "alphas_", "cv_scores_", "n_iter_"),
     *("oof_prediction_", "folds_", "regime_", "partition_rows_", "fit_rows_", "sample_weight_"),
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
-    *("alpha_selection_", "fit_record_", "row_fingerprints_", OUTPUT),
+    *("alpha_selection_", "fit_record_", "row_fingerprints_", "constant_", OUTPUT),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -173,7 +174,7 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     kept = (
         *("dual_coef_", "classes_", "alpha_", "alphas_", "cv_scores_", "oof_prediction_"),
         *("regime_", "n_iter_", "sample_weight_", "feature_spread_", "missing_columns_"),
-        *("alpha_selection_", "row_fingerprints_"),
+        *("alpha_selection_", "row_fingerprints_", "constant_"),
     )
     folds = None
     if model.folds_ is not None:
@@ -241,6 +242,10 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     _sample(model, fields, n_rows)
     _selection(model, fields, oof_shape)
     model.n_iter_ = whole(fields["n_iter_"], "n_iter_", 1, 2**62)
+    model.constant_ = fields["constant_"]
+    if model.constant_ is not None:
+        size = n_scores if task.classes is None else len(task.classes)
+        floats(model.constant_, "constant_", (size,))
     _layers(model, fields)
     model.fit_record_ = decode_record(fields["fit_record"], model)
     n_given = n_rows

@@ -116,6 +116,9 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         The model as forests with one number per node and score.
     alpha_ : float
         The penalty that was used; above the chosen one where `max_norm` has raised it.
+    constant_ : array of shape (n_classes,), or None
+        The shares of the classes in the rows of the linear layer, by their weights: the
+        constant that scores are compared with. None in a model of an older file.
     alpha_selection_ : str
         How it was found: "fold-grown", "regrown", "frozen" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)

@@ -41,6 +41,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
     regime_: str
     fit_record_: FitRecord
     row_fingerprints_: Prints | None
+    constant_: FloatArray | None
 
     def __init__(
         self,
@@ -187,6 +188,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
             test_rows=[test for _, test in folds],
             is_weighted=not bool((given_weight == 1).all()),
         )
+        self.constant_ = task.constant(data.target[fit], data.weight[fit])
         self._keep(fit_plan(plan, data, settings), task)
         return self
 

@@ -36,6 +36,10 @@ class Task(ABC):
     def fixed_predictor(self, scores: FloatArray) -> Any:
         """Return an estimator whose predictions are these scores', for a scorer."""
 
+    @abstractmethod
+    def constant(self, target: AnyArray, weight: FloatArray) -> FloatArray:
+        """Return the best prediction that takes no columns: means, or shares of the classes."""
+
     def merit(
         self, target: AnyArray, scores: FloatArray, weight: FloatArray, scoring: Any
     ) -> float:
@@ -81,6 +85,11 @@ class Regression(Task):
         """Return a regressor of these scores."""
         return _FixedRegressor(self.answers(scores))
 
+    def constant(self, target: AnyArray, weight: FloatArray) -> FloatArray:
+        """Return the weighted mean of each target, shape (n_targets,)."""
+        columns = np.asarray(target, dtype=np.float64).reshape(len(weight), -1)
+        return np.average(columns, axis=0, weights=weight)
+
 
 class Classification(Task):
     """Two classes, or more.
@@ -113,6 +122,11 @@ class Classification(Task):
     def fixed_predictor(self, scores: FloatArray) -> Any:
         """Return a classifier of these scores."""
         return _FixedClassifier(scores, self)
+
+    def constant(self, target: AnyArray, weight: FloatArray) -> FloatArray:
+        """Return the weighted shares of the classes, shape (n_classes,)."""
+        total = np.bincount(target, weight, minlength=len(self.classes))
+        return total / total.sum()
 
 
 def weight_of_classes(

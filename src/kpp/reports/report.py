@@ -251,6 +251,7 @@ times, random_state, verbose
         "format": FORMAT,
         "title": shown(f"Report on a {kind}" if title is None else title, 120),
         **now,
+        "cautions": quality.cautions(sections["quality"]),
         "tiles": fitted.tiles(sections),
         "sections": sections,
     }

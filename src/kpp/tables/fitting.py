@@ -176,7 +176,7 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
         about,
         seconds,
         fit_rows,
-        _all_scores(pipeline, y_train, X_test, y_test, w_test),
+        _all_scores(pipeline, y_train, X_test, y_test, w_test, options.seed),
     )
 
 
@@ -326,13 +326,18 @@ def named_and_weighted(
 
 
 def _all_scores(
-    pipeline: Pipeline, y_train: AnyArray, X_test: Any, y_test: AnyArray | None, weight: Any
+    pipeline: Pipeline,
+    y_train: AnyArray,
+    X_test: Any,
+    y_test: AnyArray | None,
+    weight: Any,
+    seed: int,
 ) -> dict[str, Scores | None]:
     model = ask(pipeline).model
     found: dict[str, Scores | None] = {"out_of_fold": scores_out_of_fold(model, y_train)}
     found |= {"test": None, "baseline": None}
     if y_test is not None and len(y_test):
         rows, _ = prepare(pipeline, X_test)
-        found["test"] = scores_of_model(model, rows, y_test, weight)
-        found["baseline"] = baseline_scores(model, y_train, y_test, weight)
+        found["test"] = scores_of_model(model, rows, y_test, weight, random_state=seed)
+        found["baseline"] = baseline_scores(model, y_test, weight)
     return found

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
 
 from kpp._typing import AnyArray, FloatArray
-from kpp.diagnostics import classification_metrics, regression_metrics
+from kpp.diagnostics import (
+    auc_reason,
+    classification_metrics,
+    constant_metrics,
+    regression_metrics,
+)
+from kpp.diagnostics.intervals import resampled, wilson
 from kpp.models.asking import ask
 from kpp.models.linear import KPPLinearModel
 
+EPS = float(np.finfo(np.float64).eps)
 WORDS = {
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
@@ -21,6 +28,13 @@ WORDS = {
     "log_loss": "log loss",
     "auc": "area under the ROC curve",
 }
+
+FIGURES = {
+    "classification": ("accuracy", "log_loss", "auc"),
+    "regression": ("rmse", "mae", "r2"),
+}
+# The scores by which a model is compared with a constant, and whether more is better.
+HEADLINES = {"accuracy": True, "log_loss": False, "rmse": False}
 
 
 @dataclass(frozen=True)
@@ -34,21 +48,75 @@ class Scores:
     figures : dict of float
         "rmse", "mae", "r2"; or "accuracy", "log_loss", "auc". NaN where the rows do not define
         one.
+    intervals : dict of (float, float)
+        95% intervals of the headline figures, as a report has them.
+    no_auc : str or None
+        Why there is no area under the ROC curve, where there is none.
     """
 
     n_rows: int
     figures: dict[str, float]
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    no_auc: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return {"n_rows": self.n_rows} | self.figures
+        return {"n_rows": self.n_rows} | self.figures | {"intervals": self.intervals}
 
 
-def scores_of_model(model: KPPLinearModel, X: Any, y: AnyArray, weight: Any = None) -> Scores:
-    """Score a fitted model on prepared rows."""
+def scores_of_model(
+    model: KPPLinearModel, X: Any, y: AnyArray, weight: Any = None, *, random_state: int = 0
+) -> Scores:
+    """Score a fitted model on prepared rows, with intervals of the headline figures."""
     if is_classifier(model):
-        return _of_probabilities(model.predict_proba(X), _codes(model, y), weight)
-    return _of_numbers(model.predict(X), y, weight)
+        codes, probability = _codes(model, y), model.predict_proba(X)
+        found = _of_probabilities(probability, codes, weight)
+        own = np.clip(probability[np.arange(len(codes)), codes], EPS, 1 - EPS)
+        loss, name = -np.log(own), "log_loss"
+        no_auc = auc_reason(codes, model.classes_.tolist(), weight)
+    else:
+        prediction = model.predict(X)
+        found = _of_numbers(prediction, y, weight)
+        loss, name, no_auc = np.square(y - prediction), "rmse", None
+    w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+
+    def statistic(rows: AnyArray) -> list[float]:
+        mean = float(np.average(loss[rows], weights=w[rows]))
+        return [float(np.sqrt(mean)) if name == "rmse" else mean]
+
+    band = resampled(statistic, w, random_state)[0]
+    intervals = {} if band is None else {name: band}
+    if name == "log_loss":
+        effective = float(w.sum() ** 2 / np.square(w).sum())
+        intervals["accuracy"] = wilson(found.figures["accuracy"], effective)
+    return Scores(found.n_rows, found.figures, intervals, no_auc)
+
+
+def not_above_constant(test: Scores | None, constant: Scores | None) -> list[str]:
+    """Say which headline scores of a model are not known to be better than those of the constant.
+
+    Returns
+    -------
+    names : list of str
+        Figures whose interval holds the constant's score, or is on its worse side.
+
+    Examples
+    --------
+    >>> from kpp.tables.scores import Scores, not_above_constant
+    >>> test = Scores(9, {"rmse": 1.0}, {"rmse": (0.8, 1.2)})
+    >>> not_above_constant(test, Scores(9, {"rmse": 1.1})), not_above_constant(
+    ...     test, Scores(9, {"rmse": 1.3})
+    ... )
+    (['rmse'], [])
+    """
+    if test is None or constant is None:
+        return []
+    found = []
+    for name, (low, high) in test.intervals.items():
+        level = constant.figures[name]
+        if not (low > level if HEADLINES[name] else high < level):
+            found.append(name)
+    return found
 
 
 def scores_out_of_fold(model: KPPLinearModel, y: AnyArray) -> Scores | None:
@@ -61,16 +129,13 @@ def scores_out_of_fold(model: KPPLinearModel, y: AnyArray) -> Scores | None:
     return _of_numbers(model.oof_prediction_, own, model.sample_weight_)
 
 
-def baseline_scores(
-    model: KPPLinearModel, y_train: AnyArray, y: AnyArray, weight: Any = None
-) -> Scores:
-    """Score a constant: the mean of the rows of the linear layer, or the shares of classes."""
-    own, own_weight = y_train[model.fit_rows_], model.sample_weight_
-    if is_classifier(model):
-        count = np.bincount(_codes(model, own), own_weight, minlength=len(model.classes_))
-        share = np.tile(count / count.sum(), (len(y), 1))
-        return _of_probabilities(share, _codes(model, y), weight)
-    return _of_numbers(np.full(len(y), np.average(own, weights=own_weight)), y, weight)
+def baseline_scores(model: KPPLinearModel, y: AnyArray, weight: Any = None) -> Scores | None:
+    """Score the constant of the fit: the mean of its rows, or their shares of classes."""
+    found = constant_metrics(model, _codes(model, y), weight)
+    if found is None:
+        return None
+    names = FIGURES["classification" if is_classifier(model) else "regression"]
+    return Scores(len(y), {name: found[name] for name in names})
 
 
 def _codes(model: KPPLinearModel, y: AnyArray) -> AnyArray:
@@ -85,4 +150,4 @@ def _of_probabilities(
     probability: FloatArray, codes: AnyArray, weight: FloatArray | None
 ) -> Scores:
     found = classification_metrics(codes, probability, weight=weight)
-    return Scores(len(codes), {name: found[name] for name in ("accuracy", "log_loss", "auc")})
+    return Scores(len(codes), {name: found[name] for name in FIGURES["classification"]})

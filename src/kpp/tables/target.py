@@ -11,6 +11,8 @@ from kpp._typing import AnyArray
 from kpp.tables.errors import UserError, check_columns
 
 MOST_CLASSES = 20
+# Whole numbers that are more than these have an order that classes would lose.
+MOST_NUMBER_CLASSES = 10
 ROWS_PER_CLASS = 3
 TRUTHS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False}
 
@@ -111,9 +113,14 @@ def find_task(known: Any, name: str, *, had_missing: bool = False) -> tuple[str,
         return "classification", f"'{name}' holds {n_distinct} different texts"
     # Gaps make a column of whole numbers one of floats.
     whole = kind in "iu" or (had_missing and bool((known == known.round()).all()))
-    few = n_distinct <= MOST_CLASSES and n_distinct * ROWS_PER_CLASS <= len(known)
+    few = n_distinct <= MOST_NUMBER_CLASSES and n_distinct * ROWS_PER_CLASS <= len(known)
     if n_distinct == 2 or (whole and few):
         return "classification", f"'{name}' holds {n_distinct} different numbers"
+    if whole and MOST_NUMBER_CLASSES < n_distinct <= MOST_CLASSES:
+        return "regression", (
+            f"'{name}' holds {n_distinct} different whole numbers, which are taken as classes up to "
+            f"{MOST_NUMBER_CLASSES}"
+        )
     sort = "whole numbers" if whole else "numbers"
     return "regression", f"'{name}' holds {n_distinct} different {sort}"
 

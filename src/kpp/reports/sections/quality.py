@@ -7,8 +7,13 @@ from typing import Any
 import numpy as np
 
 from kpp._typing import AnyArray, FloatArray
-from kpp.diagnostics import classification_metrics, regression_metrics
-from kpp.reports.intervals import CONFIDENCE, resampled, wilson
+from kpp.diagnostics import (
+    auc_reason,
+    classification_metrics,
+    constant_metrics,
+    regression_metrics,
+)
+from kpp.diagnostics.intervals import CONFIDENCE, resampled, wilson
 from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.reports.sections.quality_classes import (
     calibration,
@@ -16,6 +21,7 @@ from kpp.reports.sections.quality_classes import (
     roc,
 )
 from kpp.reports.subject import Subject
+from kpp.tables.numbers import figure, percent
 
 GRID = 24
 HISTOGRAM = 30
@@ -34,6 +40,25 @@ def make(subject: Subject) -> dict[str, Any]:
         "seen": subject.seen,
         "called": subject.called,
     }
+
+
+def cautions(quality: dict[str, Any]) -> list[str]:
+    """What the first screen must say: which headline scores do not keep clear of the constant's."""
+    found = []
+    for table in quality["tables"] if quality["made"] else []:
+        for line in table["lines"][: 2 if quality["task"] == "classification" else 1]:
+            low, high, level = line["low"], line["high"], line["baseline"]
+            if low is None or level is None:
+                continue
+            if low > level if line["higher_is_better"] else high < level:
+                continue
+            write = percent if line["share"] else figure
+            found.append(
+                f"By its {line['short'] if line['short'].isupper() else line['short'].lower()} the "
+                f"model is not known to be better than a constant: the interval, {write(low)} to "
+                f"{write(high)}, does not keep clear of the constant's {write(level)}."
+            )
+    return found
 
 
 def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray] | None, str]:
@@ -74,6 +99,7 @@ def _line(
     higher: bool,
     share: bool = False,
     short: str = "",
+    why: str | None = None,
 ) -> dict[str, Any]:
     low, high = (None, None) if interval is None else interval
     return {
@@ -86,6 +112,7 @@ def _line(
         "out_of_fold": out_of_fold,
         "higher_is_better": higher,
         "share": share,
+        "why": why,
     }
 
 
@@ -101,7 +128,10 @@ def _numbers(subject: Subject, known: Any) -> dict[str, Any]:
             guess, truth, weight = known
             other = regression_metrics(truth[:, k], guess.reshape(len(truth), -1)[:, k], weight)
         tables.append(
-            {"output": name, "lines": _number_lines(y, prediction, subject.weight, other, subject)}
+            {
+                "output": name,
+                "lines": _number_lines(y, prediction, subject.weight, other, subject, k),
+            }
         )
         if k < 4:
             charts.append({"output": name, **_density(y, prediction), **_residuals(y, prediction)})
@@ -114,13 +144,10 @@ def _number_lines(
     weight: FloatArray,
     other: dict[str, float] | None,
     subject: Subject,
+    output: int,
 ) -> list[dict[str, Any]]:
     own = regression_metrics(y, prediction, weight)
-    constant = regression_metrics(y, np.full(len(y), np.average(y, weights=weight)), weight)
-    # The median is the constant of the smallest absolute error.
-    constant["mae"] = min(
-        constant["mae"], regression_metrics(y, np.full(len(y), np.median(y)), weight)["mae"]
-    )
+    constant = constant_metrics(subject.model, y, weight, output) or {}
 
     def statistic(rows: AnyArray) -> list[float]:
         found = regression_metrics(y[rows], prediction[rows], weight[rows])
@@ -137,7 +164,7 @@ def _number_lines(
             title,
             own[key],
             bands[i],
-            constant[key],
+            constant.get(key),
             None if other is None else other[key],
             higher=higher,
             short=short,
@@ -190,14 +217,7 @@ def _classes(subject: Subject, known: Any) -> dict[str, Any]:
     if known is not None:
         guess, truth, its_weight = known
         other = classification_metrics(truth, guess, weight=its_weight)
-    share = np.bincount(codes, weight, minlength=probability.shape[1]) / weight.sum()
-    constant = {
-        "accuracy": float(share.max()),
-        "balanced_accuracy": 1 / max(1, int((share > 0).sum())),
-        "log_loss": float(-(share[share > 0] * np.log(share[share > 0])).sum()),
-        "brier": float(share @ (1 - share)) / (2 if len(share) == 2 else 1),
-        "auc": 0.5,
-    }
+    constant = constant_metrics(subject.model, codes, weight) or {}
     is_right = codes == subject.prediction
     effective = float(weight.sum() ** 2 / np.square(weight).sum())
     keys = ["balanced_accuracy", "auc", "log_loss", "brier"]
@@ -222,10 +242,11 @@ def _classes(subject: Subject, known: Any) -> dict[str, Any]:
             title,
             own[key],
             bands[key],
-            constant[key],
+            constant.get(key),
             None if other is None else other[key],
             higher=higher,
             share=is_share,
+            why=auc_reason(codes, subject.class_names, weight) if key == "auc" else None,
         )
         for key, (title, higher, is_share) in names.items()
     ]

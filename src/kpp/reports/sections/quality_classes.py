@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from kpp.diagnostics.intervals import wilson
 from kpp.diagnostics.metrics import N_BINS, roc_curve
-from kpp.reports.intervals import wilson
 from kpp.reports.subject import Subject
 
 MOST_CLASSES = 10

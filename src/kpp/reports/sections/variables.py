@@ -22,14 +22,14 @@ def make(subject: Subject) -> dict[str, Any]:
     """Rank the variables, and bin the contribution of each by its value."""
     index, values = subject.overview
     importance = subject.importance
-    total = importance.sum(axis=1)
-    order = np.argsort(-total, kind="stable")
-    listed, others = order[:MOST_VARIABLES], order[MOST_VARIABLES:]
     outputs = list(range(values.shape[2]))
     if len(outputs) > MOST_OUTPUTS:
         outputs = np.sort(
             np.argsort(-importance.sum(axis=0), kind="stable")[:MOST_OUTPUTS]
         ).tolist()
+    # By what is shown: of many classes these are only some.
+    order = np.argsort(-importance[:, outputs].sum(axis=1), kind="stable")
+    listed, others = order[:MOST_VARIABLES], order[MOST_VARIABLES:]
     found = []
     for j in listed.tolist():
         column = subject.values_of(j)[index]
@@ -50,6 +50,7 @@ def make(subject: Subject) -> dict[str, Any]:
         "n_others": len(others),
         "others_mean_abs": importance[others][:, outputs].sum(axis=0),
         "n_prepared": subject.model.n_features_in_,
+        "is_classifier": subject.is_classifier,
         "is_prepared": subject.preparation is not None,
     }
 

@@ -157,7 +157,7 @@
       chosen = line;
       lines.forEach(function (other) { other.querySelector("button").setAttribute("aria-pressed", String(other === line)); });
       var k = output < 0 ? 0 : output;
-      byId("effect").replaceChildren.apply(byId("effect"), effect(section, section.variables[line.dataset.variable], k));
+      byId("effect").replaceChildren.apply(byId("effect"), effect(section, section.variables[line.dataset.variable], k, output < 0));
     }
     lines.forEach(function (line) { line.querySelector("button").addEventListener("click", function () { choose(line); }); });
     byId("variable-filter").addEventListener("input", refresh);
@@ -172,11 +172,12 @@
     if (lines.length) { choose(lines[0]); }
   }
 
-  function effect(section, variable, k) {
+  function effect(section, variable, k, together) {
     var bins = variable.effect.bins, several = section.outputs.length > 1;
     var caption = make("figcaption", {}, [make("h3", {}, words(variable.name))]);
     caption.append("Contribution to the score");
-    if (several) { caption.append(" of ", words(section.outputs[k])); }
+    if (several || section.is_classifier) { caption.append(" of ", words(section.outputs[k])); }
+    if (several && together) { caption.append(", one of " + section.outputs.length + " (choose another above),"); }
     caption.append(variable.effect.kind === "number"
       ? " against the value: mean in bins of equally many rows, and the middle 80% of the rows."
       : " for each value: mean, and the middle 80% of the rows as a line.");

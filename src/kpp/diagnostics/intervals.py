@@ -24,7 +24,7 @@ def wilson(share: float, n: float) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from kpp.reports.intervals import wilson
+    >>> from kpp.diagnostics.intervals import wilson
     >>> low, high = wilson(0.9, 100)
     >>> round(low, 3), round(high, 3)
     (0.826, 0.945)
