@@ -108,17 +108,23 @@ def test_limits_by_hand():
         a = np.sqrt(8 * t / 6000)
         assert low + a * np.sqrt(low) == pytest.approx(0.1 - t / 6000 - cells)
         assert high - a * np.sqrt(high) == pytest.approx(0.1 + t / 6000 + np.log(160) / 4000)
-    low, high = entropy_gain_limits(0.3, 10, [1000, 1000])
+
+
+@pytest.mark.parametrize("K", [2, 3])
+def test_limits_of_classes_by_hand(K):
+    counts = [1000, 1000] if K == 2 else [600, 600, 800]
+    low, high = entropy_gain_limits(0.3, 10, counts)
     t = np.log(100)
-    V = -np.log(beta.ppf(0.005, 1000, 1001))
+    rarest = min(counts)
+    V = -np.log(beta.ppf(0.01 / K, rarest, 2001 - rarest))
     a = np.sqrt(2 * (V + 2) * t / 2000)
 
     def tail(shape):
         u = np.sqrt(2 * t / shape)
         return (t + shape * np.log(1 + u)) * (1 + u) / u / 2000
 
-    assert low + a * np.sqrt(low) == pytest.approx(0.3 - V * t / 6000 - tail(10))
-    assert high - a * np.sqrt(high) == pytest.approx(0.3 + t / 2000 + tail(1))
+    assert low + a * np.sqrt(low) == pytest.approx(0.3 - V * t / 6000 - tail(10 * (K - 1)))
+    assert high - a * np.sqrt(high) == pytest.approx(0.3 + t / 2000 + tail(K - 1))
 
 
 @settings(deadline=None)
@@ -258,6 +264,17 @@ def test_cross_fit_averages_the_limits_of_its_folds():
         own.append((alone.lower, alone.estimate, alone.upper))
     np.testing.assert_allclose((found.lower, found.estimate, found.upper), np.mean(own, axis=0))
     assert found.is_guarantee
+
+
+def test_the_shape_that_fixes_lambda_does_not_depend_on_the_sample():
+    # Leaves, of which there are never more than rows; not the leaves that rows reach.
+    forest = Forest.from_model(ExtraTreesRegressor(3, random_state=0).fit(X, Y))
+    leaves = np.add.reduceat(forest.is_leaf.astype(int), forest.roots)
+    (sample,) = partition_oracles(forest, X[:300], Y[:300]).samples
+    assert sample.most_cells == np.minimum(leaves, 300).mean()
+    assert sample.n_cells < sample.most_cells
+    (few,) = partition_oracles(forest, X[:9], Y[:9]).samples
+    assert few.most_cells == 9
 
 
 def test_a_class_without_rows_leaves_nothing_to_say():
