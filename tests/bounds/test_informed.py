@@ -154,6 +154,10 @@ def test_the_frame_of_a_given_forest_by_hand():
     assert frame.center.intercept.tolist() == [0.0]
     assert frame.grid.shifts[-1] == 8.0
     assert frame.grid.sigmas[-1] == pytest.approx(16 / frame.sup_norm)
+    model.set_params(fit_intercept=False).fit(X[1::2], Y[1::2])
+    frame = frame_of(model, X[1::2], Y[1::2])
+    assert frame.shift.tolist() == [0.0] * model.map_.shape[1]
+    assert frame.kappa == 0
 
 
 # What is reported.

@@ -82,6 +82,27 @@ def test_rows_of_weight_zero_are_as_removed(way):
     np.testing.assert_allclose(phi.T @ a.dual[0], phi.rows(kept).T @ b.dual[0], atol=1e-8)
 
 
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_start_is_the_best_constant(n_classes):
+    # The minimum is the same from any start; from another one it takes more products.
+    phi, codes, weight = make(n_classes, n_rows=60)
+    weight[codes == 1] *= 5
+    problem = NewtonProblem(phi, codes, weight, loss=log_loss(n_classes))
+    v, b = problem._objective.null_model()
+    logs = np.log(np.bincount(codes, weights=weight) / weight.sum())
+    expected = [logs[1] - logs[0]] if n_classes == 2 else logs - logs.mean()
+    np.testing.assert_allclose(b, expected, atol=1e-9)
+    assert not v.any()
+    # Beside scores that are given, a constant makes up for them.
+    offset = np.tile(np.arange(len(b)) + 2.0, (60, 1))
+    given = NewtonProblem(phi, codes, weight, loss=log_loss(n_classes), offset=offset)
+    moved = given._objective.null_model()[1] + offset[0]
+    centred = moved - (0 if n_classes == 2 else moved.mean())
+    np.testing.assert_allclose(centred, expected, atol=1e-9)
+    none = NewtonProblem(phi, codes, weight, loss=log_loss(n_classes), fit_intercept=False)
+    assert not none._objective.null_model()[1].any()
+
+
 def test_separable_classes_with_a_tiny_alpha():
     phi, _, _ = make(2)
     codes = (phi.leaf_ids[0] > np.median(phi.leaf_ids[0])).astype(int)
