@@ -122,7 +122,8 @@ def mutants_of(file: str, source: bytes) -> Iterator[Mutant]:
         elif isinstance(node, ast.AugAssign):
             yield from between(node, node.target, node.value, SWAPS)
         elif isinstance(node, ast.BoolOp):
-            yield from between(node, *node.values[:2], {"and": "or", "or": "and"})
+            first, second = node.values[:2]
+            yield from between(node, first, second, {"and": "or", "or": "and"})
         elif isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             for left, right in pairwise(sides):
@@ -288,7 +289,7 @@ def _child(mutant: Mutant, work: Path, module: str, tests: list[str], failed: Pa
     import pytest
 
     if "_loops" in mutant.file:
-        numba.config.CACHE_DIR = str(work / f"numba_{mutant.start}")
+        vars(numba.config)["CACHE_DIR"] = str(work / f"numba_{mutant.start}")
     sys.path.insert(0, str(work / "src"))
     os.chdir(ROOT)
     options = [] if tests[0].count("/") == 1 else ["-k", SIMULATIONS]

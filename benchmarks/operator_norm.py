@@ -114,9 +114,9 @@ def main() -> None:
     table = []
     for name in SETS:
         load, make = SETS[name]
-        data = load(return_X_y=True)
-        whole = grown(make, *data, n_limit, 1000)
-        maps = {k: [grown(make, *data, k, seed) for seed in range(n_draws)] for k in sizes}
+        X, y = load(return_X_y=True)
+        whole = grown(make, X, y, n_limit, 1000)
+        maps = {k: [grown(make, X, y, k, seed) for seed in range(n_draws)] for k in sizes}
         for n_rows in places:
             table += measured(name, n_rows, maps, whole)
     result = {**versions(), "n_limit": n_limit, "table": table}

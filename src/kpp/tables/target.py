@@ -118,8 +118,8 @@ def find_task(known: Any, name: str, *, had_missing: bool = False) -> tuple[str,
         return "classification", f"'{name}' holds {n_distinct} different numbers"
     if whole and MOST_NUMBER_CLASSES < n_distinct <= MOST_CLASSES:
         return "regression", (
-            f"'{name}' holds {n_distinct} different whole numbers, which are taken as classes up to "
-            f"{MOST_NUMBER_CLASSES}"
+            f"'{name}' holds {n_distinct} different whole numbers, which are taken as classes "
+            f"up to {MOST_NUMBER_CLASSES}"
         )
     sort = "whole numbers" if whole else "numbers"
     return "regression", f"'{name}' holds {n_distinct} different {sort}"
