@@ -166,7 +166,9 @@ def kind_of(column: Any) -> str:
     return kind if kind in "biufM" else "O"
 
 
-def labels_like(values: Any, classes: AnyArray, name: str) -> AnyArray:
+def labels_like(
+    values: Any, classes: AnyArray, name: str, *, keep_unknown: bool = False
+) -> AnyArray:
     """Labels of another file, as a model's classes are; refuse those that it does not know."""
     if classes.dtype.kind == "U":
         found = values.astype(str).to_numpy(dtype=str)
@@ -180,7 +182,8 @@ def labels_like(values: Any, classes: AnyArray, name: str) -> AnyArray:
                 f"The target '{name}' holds '{values.iloc[0]}', and the model's classes are "
                 f"{_shown(classes)}."
             ) from error
-    _refuse(np.unique(found[~np.isin(found, classes)]), classes, name)
+    if not keep_unknown:
+        _refuse(np.unique(found[~np.isin(found, classes)]), classes, name)
     return found
 
 
