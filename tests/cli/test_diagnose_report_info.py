@@ -401,6 +401,22 @@ def test_rows_in_a_test_file_and_in_another_order(run, folder, tmp_path):
     assert "equal a row of the fit in every column" in done.err
 
 
+def test_a_class_that_only_held_out_rows_have(run, tmp_path):
+    """The fit does not score it, and neither does what comes after."""
+    held_out = held_out_rows(60)
+    labels = np.array(["u", "v"] * 30, dtype=object)
+    labels[held_out[:2]] = "w"
+    frame = pd.DataFrame({"a": np.arange(60.0) % 7, "b": np.arange(60.0), "y": labels})
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    fitting = ["--target", "y", *FEW, "-o", tmp_path / "m.kpp", "--json"]
+    own = run("fit", tmp_path / "x.csv", *fitting).data["scores"]["test"]
+    done = run("diagnose", tmp_path / "m.kpp", tmp_path / "x.csv", "--json")
+    assert done.code == 0, done.err
+    assert done.data["n_rows"] == own["n_rows"] == 10
+    assert done.data["metrics"]["error"] == pytest.approx(1 - own["accuracy"])
+    assert "2 held-out row(s) are of classes that no row of the fit has" in done.err
+
+
 def test_rows_need_a_model_that_is_fitted(run):
     done = run("report", "iris", "--rows", "all")
     assert done.code == 2

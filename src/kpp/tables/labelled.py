@@ -105,7 +105,17 @@ def labelled_rows(
     frame = frame.iloc[numbers].reset_index(drop=True)
     y = found.values[np.searchsorted(every, numbers)]
     if classes is not None:
-        y = labels_like(frame[target].infer_objects(), classes, target)
+        # A class that only held-out rows have is left out, as in the scores of the fit.
+        lenient = chosen is not None and chosen.kind == "held-out"
+        labels = frame[target].infer_objects()
+        y = labels_like(labels, classes, target, keep_unknown=lenient)
+        known = np.isin(y, classes)
+        if not known.all():
+            listener.warn(
+                f"{int((~known).sum())} held-out row(s) are of classes that no row of the fit has, "
+                "and are left out: with them the scores would be worse."
+            )
+            frame, y, numbers = frame[known].reset_index(drop=True), y[known], numbers[known]
     X = columns_of(model, frame, table.name)[0]
     return LabelledRows(X, y, target, frame, numbers, found.n_missing, chosen)
 

@@ -118,8 +118,8 @@ def find_task(known: Any, name: str, *, had_missing: bool = False) -> tuple[str,
         return "classification", f"'{name}' holds {n_distinct} different numbers"
     if whole and MOST_NUMBER_CLASSES < n_distinct <= MOST_CLASSES:
         return "regression", (
-            f"'{name}' holds {n_distinct} different whole numbers, which are taken as classes up to "
-            f"{MOST_NUMBER_CLASSES}"
+            f"'{name}' holds {n_distinct} different whole numbers, which are taken as classes "
+            f"up to {MOST_NUMBER_CLASSES}"
         )
     sort = "whole numbers" if whole else "numbers"
     return "regression", f"'{name}' holds {n_distinct} different {sort}"
@@ -166,7 +166,9 @@ def kind_of(column: Any) -> str:
     return kind if kind in "biufM" else "O"
 
 
-def labels_like(values: Any, classes: AnyArray, name: str) -> AnyArray:
+def labels_like(
+    values: Any, classes: AnyArray, name: str, *, keep_unknown: bool = False
+) -> AnyArray:
     """Labels of another file, as a model's classes are; refuse those that it does not know."""
     if classes.dtype.kind == "U":
         found = values.astype(str).to_numpy(dtype=str)
@@ -180,7 +182,8 @@ def labels_like(values: Any, classes: AnyArray, name: str) -> AnyArray:
                 f"The target '{name}' holds '{values.iloc[0]}', and the model's classes are "
                 f"{_shown(classes)}."
             ) from error
-    _refuse(np.unique(found[~np.isin(found, classes)]), classes, name)
+    if not keep_unknown:
+        _refuse(np.unique(found[~np.isin(found, classes)]), classes, name)
     return found
 
 

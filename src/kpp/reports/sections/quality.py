@@ -127,12 +127,8 @@ def _numbers(subject: Subject, known: Any) -> dict[str, Any]:
         if known is not None:
             guess, truth, weight = known
             other = regression_metrics(truth[:, k], guess.reshape(len(truth), -1)[:, k], weight)
-        tables.append(
-            {
-                "output": name,
-                "lines": _number_lines(y, prediction, subject.weight, other, subject, k),
-            }
-        )
+        lines = _number_lines(y, prediction, subject.weight, other, subject, k)
+        tables.append({"output": name, "lines": lines})
         if k < 4:
             charts.append({"output": name, **_density(y, prediction), **_residuals(y, prediction)})
     return {"task": "regression", "tables": tables, "charts": charts}
