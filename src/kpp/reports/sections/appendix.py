@@ -18,8 +18,8 @@ GLOSSARY = {
     "attribution": "The prediction, taken apart into what each variable adds. The parts sum to the "
     "prediction exactly; they describe the model, not what would happen if a value were changed.",
     "audit": "A check on these very rows that the identities of the theory hold up to rounding.",
-    "baseline": "In tables of scores, the mean of the target, or the shares of classes, of the rows "
-    "of the fit. In a waterfall, the mean score over the rows of the fit.",
+    "baseline": "In tables of scores, the mean of the target, or the shares of classes, of the "
+    "rows of the fit. In a waterfall, the mean score over the rows of the fit.",
     "certificate": "A radius within which the model's answer provably does not change. It speaks "
     "of the model's answer, not of the truth.",
     "δ_T": "The forest's own squared distance between two rows: the weight of the paths between "
