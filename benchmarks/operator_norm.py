@@ -105,7 +105,7 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--limit", type=int, default=10_000, help="trees of the infinite forest")
+    parser.add_argument("--limit", type=int, default=5000, help="trees of the infinite forest")
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
     n_limit, n_draws, sizes, places = arguments.limit, 10, [20, 100, 500], [10, 50]
