@@ -207,17 +207,9 @@ def encode_target(question: Question, y: Any, n_rows: int) -> AnyArray:
     """
     if y is None:
         raise ValueError("y is None: give the target of the rows of X.")
-    y = check_target(y, n_rows)
-    classes = question.additive.classes
-    if classes is None:
-        return np.asarray(y, dtype=np.float64)
-    unknown = np.setdiff1d(y, classes)
-    if len(unknown):
-        raise ValueError(
-            f"y holds labels that the model does not know: {unknown[:5].tolist()}; it knows "
-            f"{classes.tolist()}."
-        )
-    return np.searchsorted(classes, y)
+    if question.is_classifier:
+        return question.encode(y, n_rows)
+    return np.asarray(check_target(y, n_rows), dtype=np.float64)
 
 
 def sample_of(
