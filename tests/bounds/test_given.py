@@ -50,6 +50,7 @@ def test_one_other_label_is_noticed(task, regime, alpha, weighted):
         check_same_target(ask(model), changed(y, row, task))
 
 
+@pytest.mark.filterwarnings("ignore:These rows were called test rows:UserWarning")
 def test_every_function_asks():
     model = KPPRegressor(n_estimators=6, regime="honest", alpha=1.0, random_state=0).fit(DX, DY)
     other = DY[::-1].copy()
@@ -133,6 +134,7 @@ def test_coarse_forests_accuse_nobody():
     assert seen_rows(ask(fixed), fixed.at(DX[221:])) is None
 
 
+@pytest.mark.filterwarnings("ignore:These rows were called test rows:UserWarning")
 def test_the_dashboard_says_that_the_labels_were_seen():
     model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(DX[:300], DY[:300])
     assert "KPP009" in diagnose(model, DX[:300], DY[:300]).codes

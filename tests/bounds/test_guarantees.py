@@ -285,6 +285,7 @@ def test_partition_rows_are_no_test_rows():
 
 @pytest.mark.parametrize("n_trees", [1, 5, 19])
 @pytest.mark.parametrize("declared", [False, True])
+@pytest.mark.filterwarnings("ignore:These rows were called test rows:UserWarning")
 def test_shuffled_rows_of_the_fit_are_known_whatever_the_forest(n_trees, declared):
     model = KPPClassifier(n_estimators=n_trees, alpha=1e-3, random_state=0).fit(X, Y)
     order = np.random.default_rng(0).permutation(len(Y))

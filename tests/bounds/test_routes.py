@@ -72,6 +72,7 @@ def test_bounds_route_once(name, sample, routed):
 
 @pytest.mark.parametrize("sample", ["fit", "train", "test"])
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore:These rows were called test rows:UserWarning")
 def test_the_dashboard_routes_once_and_for_the_statistics_of_nodes(name, sample, routed):
     model = MODELS[name].fit(DX, DY)
     routed.clear()

@@ -342,6 +342,7 @@ def test_refusals(classifier):
 
 
 @pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.filterwarnings("ignore:These rows were called test rows:UserWarning")
 def test_constant_columns_and_few_rows(regime):
     rng = np.random.default_rng(0)
     rows, y = rng.normal(size=(60, 3)), rng.normal(size=60)

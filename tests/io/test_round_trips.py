@@ -191,6 +191,7 @@ def test_a_loaded_model_can_be_fitted_again(again):
     ],
     ids=["classes", "honest", "cross-fit", "categories", "missing"],
 )
+@pytest.mark.filterwarnings("ignore:These rows were called test rows:UserWarning")
 def test_whatever_is_asked_of_it(model, rows, again, differ):
     model, (X, y) = model(), rows()
     loaded = again(model)

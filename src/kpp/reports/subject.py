@@ -163,7 +163,8 @@ class Subject:
     def seen(self) -> str | None:
         """Why the rows look like those of the fit; None where they do not."""
         if self.n_seen is None:
-            return seen_rows(self.question, self.all_rows)
+            # As the dashboard does: a few equal rows by chance leave a score a score on test rows.
+            return seen_rows(self.question, self.all_rows, independent_duplicates=True)
         known = f"{self.n_seen:,} of {self.n_rows:,} are known to be"
         return known if self.n_seen else None
 
