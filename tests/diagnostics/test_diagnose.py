@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, train_test_split
 
 from kpp import KPPClassifier, KPPEmbedding, KPPRegressor, half_forest_discrepancy
 from kpp.bounds import partition_oracles
-from kpp.diagnostics import diagnose, predictive_metrics
+from kpp.diagnostics import constant_metrics, diagnose, predictive_metrics
 from kpp.diagnostics.metrics import brier_score, calibration_error
 from kpp.geometry import PathMap
 
@@ -354,3 +354,15 @@ def test_constant_columns_and_few_rows(regime):
     model = KPPRegressor(**common).fit(rows, y)
     for n in (1, 2, 5):
         assert diagnose(model, rows[:n], y[:n]).n_rows == n
+
+
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_constant_is_the_mean_of_the_training_rows(shape, weighted):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 2)), rng.normal(size=80)
+    model = KPPRegressor(n_estimators=3, alpha=1.0, random_state=0).fit(X[:50], y[:50])
+    weight = 1.0 + np.arange(30) % 3 if weighted else None
+    found = constant_metrics(model, y[50:].reshape(shape), weight)
+    expected = np.average((y[50:] - y[:50].mean()) ** 2, weights=weight)
+    assert found["rmse"] ** 2 == pytest.approx(expected, rel=1e-12)

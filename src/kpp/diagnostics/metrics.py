@@ -165,7 +165,7 @@ def constant_metrics(
     ----------
     model : KPPRegressor or KPPClassifier
         Fitted.
-    target : array of shape (n_rows,)
+    target : array of shape (n_rows,), or (n_rows, n_targets) for numbers
         Numbers, or classes as 0, ..., n_classes - 1.
     weight : array of shape (n_rows,), optional
         Weights of the rows.
@@ -192,7 +192,10 @@ def constant_metrics(
     if constant is None:
         return None
     if model.additive_.classes is None:
-        return regression_metrics(target, np.full(len(target), constant[output]), weight)
+        # One column: against a vector, columns would be compared row by row with all rows.
+        numbers = np.asarray(target, dtype=np.float64).reshape(len(target), -1)
+        truth = numbers[:, output if numbers.shape[1] > 1 else 0]
+        return regression_metrics(truth, np.full(len(truth), constant[output]), weight)
     share = np.tile(constant, (len(target), 1))
     return classification_metrics(target, share, weight=weight)
 
