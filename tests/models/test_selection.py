@@ -127,6 +127,7 @@ def test_bad_grids_are_refused(alphas):
 
 
 @pytest.mark.parametrize("weights", [None, 3.0])
+@pytest.mark.filterwarnings("ignore:The best alpha lies on the upper edge")  # not looked at
 def test_the_grid_of_a_classifier_is_in_units_of_its_averaged_loss(weights):
     # Its loss is divided by the sum of the weights, and so is alpha; ridge's is not.
     X = random_rows(1, n_rows=90)
