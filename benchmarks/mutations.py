@@ -368,11 +368,12 @@ def write_page(files: list[Path], n_all: int) -> None:
         f'(their reason starts with "same"): {dead} of {able}, {dead / able:.1%} '
         f"(95% interval {able_low:.1%} to {able_high:.1%}).",
         "",
-        f"{sum('at first' in one.get('note', '') for one in sample)} of the killed survived at first, "
-        "and a test was written for each. Other tests too (the grid, ties, the frames) were written "
-        "after the list of the sample was seen: the shares say what the tests catch of this sample, "
-        "not what they would catch of a fresh one. The first round left out simulations, and no second "
-        "round was run; mutants in progress when it was stopped are not counted.",
+        f"{sum('at first' in one.get('note', '') for one in sample)} of the killed survived at "
+        "first, and a test was written for each. Other tests too (the grid, ties, the frames) were "
+        "written after the list of the sample was seen: the shares say what the tests catch of "
+        "this sample, not what they would catch of a fresh one. The first round left out "
+        "simulations, and no second round was run; mutants in progress when it was "
+        "stopped are not counted.",
         "",
         "The rest of the mutants was not run, and other files were not sampled.",
         "",
