@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 import scipy.linalg  # noqa: F401  its BLAS is another library than NumPy's, and must be there
@@ -19,6 +19,8 @@ from kpp._typing import FloatArray
 
 # Pools are kept: starting threads costs as much as a product with a small map.
 _pools: dict[int, ThreadPoolExecutor] = {}
+# Whether this thread is at work on a block: what is cut into blocks there stays on it.
+_inside = threading.local()
 
 
 class _OneThread:
@@ -140,16 +142,45 @@ def run_blocks(work: Callable[[int], None], n_blocks: int, n_jobs: int | None) -
         scikit-learn's convention: None is 1 unless a ``joblib.parallel_config`` says otherwise,
         -1 is all cores.
     """
-    n_threads = min(effective_n_jobs(n_jobs), n_blocks)
+    n_threads = n_threads_for(n_blocks, n_jobs)
     if n_threads <= 1:
         for block in range(n_blocks):
             work(block)
         return
     if n_threads not in _pools:
-        _pools[n_threads] = ThreadPoolExecutor(n_threads, thread_name_prefix="kpp")
-    # Consuming the iterator waits for every block and raises what a block raised.
-    for _ in _pools[n_threads].map(work, range(n_blocks)):
-        pass
+        _pools[n_threads] = ThreadPoolExecutor(n_threads - 1, thread_name_prefix="kpp")
+    # Every thread, the caller's too, takes the next block that nobody has; `next` of a counter is
+    # one step for the interpreter. Handing out single blocks would cost more than small ones do.
+    blocks, failed = count(), threading.Event()
+
+    def take_blocks() -> None:
+        _inside.depth = getattr(_inside, "depth", 0) + 1
+        try:
+            while not failed.is_set() and (block := next(blocks)) < n_blocks:
+                work(block)
+        except BaseException:
+            failed.set()
+            raise
+        finally:
+            _inside.depth -= 1
+
+    others = [_pools[n_threads].submit(take_blocks) for _ in range(n_threads - 1)]
+    try:
+        take_blocks()
+    finally:
+        # Who has not begun has nothing left to do. Nothing may go on when this returns or raises:
+        # the blocks write to the caller's memory.
+        begun = [other for other in others if not other.cancel()]
+        wait(begun)
+    for other in begun:
+        other.result()
+
+
+def n_threads_for(n_blocks: int, n_jobs: int | None) -> int:
+    """Return how many threads share the blocks; 1 within a block that has a thread of its own."""
+    if getattr(_inside, "depth", 0):
+        return 1
+    return min(effective_n_jobs(n_jobs), n_blocks)
 
 
 def sum_blocks(
@@ -174,7 +205,7 @@ def sum_blocks(
         As in `run_blocks`.
     """
     total = np.zeros(shape)
-    if min(effective_n_jobs(n_jobs), n_blocks) <= 1:
+    if n_threads_for(n_blocks, n_jobs) <= 1:
         work(0, total)
         part = np.empty(shape) if n_blocks > 1 else total
         for block in range(1, n_blocks):

@@ -38,7 +38,7 @@ def test_logistic_reaches_the_sphere_over_all_scores(n_classes):
     rows, y = load_iris(return_X_y=True)
     rows, y = rows[y < n_classes], y[y < n_classes]
     y[::7] = 0  # not separable
-    model = KPPClassifier(alpha=1e-4, max_norm=2.0, **SMALL).fit(rows, y)
+    model = KPPClassifier(alpha=1e-4, max_norm=2.0, tol=1e-12, **SMALL).fit(rows, y)
     assert 2.0 * (1 - 2e-6) <= np.linalg.norm(model.node_coef_) <= 2.0
     other = LogisticRegression(C=1 / (len(y) * model.alpha_), tol=1e-10, max_iter=10_000)
     other.fit(dense(model), y)

@@ -37,7 +37,7 @@ def test_against_scikit_learns_logistic_regression(way, n_classes, fit_intercept
     phi, codes, weight = make(n_classes)
     weight = weight if weighted else np.ones(len(codes))
     path = logistic_path(
-        phi, codes, ALPHAS, weight, n_classes=n_classes, fit_intercept=fit_intercept, tol=1e-10
+        phi, codes, ALPHAS, weight, n_classes=n_classes, fit_intercept=fit_intercept, tol=1e-20
     )
     assert path.converged.all()
     dense = phi.to_csr().toarray()
@@ -59,7 +59,7 @@ def test_against_scikit_learns_logistic_regression(way, n_classes, fit_intercept
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_gradient_vanishes(way, n_classes):
     phi, codes, weight = make(n_classes)
-    path = logistic_path(phi, codes, ALPHAS, weight, n_classes=n_classes, tol=1e-11)
+    path = logistic_path(phi, codes, ALPHAS, weight, n_classes=n_classes, tol=1e-22)
     share = weight / weight.sum()
     dense = phi.to_csr().toarray()
     for k, alpha in enumerate(ALPHAS):
@@ -77,8 +77,8 @@ def test_the_gradient_vanishes(way, n_classes):
 def test_rows_of_weight_zero_are_as_removed(way):
     phi, codes, weight = make(2)
     kept = weight > 0
-    a = logistic_path(phi, codes, [1e-3], weight, tol=1e-11)
-    b = logistic_path(phi.rows(kept), codes[kept], [1e-3], weight[kept], tol=1e-11)
+    a = logistic_path(phi, codes, [1e-3], weight, tol=1e-22)
+    b = logistic_path(phi.rows(kept), codes[kept], [1e-3], weight[kept], tol=1e-22)
     np.testing.assert_allclose(phi.T @ a.dual[0], phi.rows(kept).T @ b.dual[0], atol=1e-8)
 
 
@@ -114,8 +114,8 @@ def test_separable_classes_with_a_tiny_alpha():
 
 def test_the_order_of_alphas_does_not_matter():
     phi, codes, _ = make(2)
-    up = logistic_path(phi, codes, np.sort(ALPHAS), tol=1e-12)
-    down = logistic_path(phi, codes, np.sort(ALPHAS)[::-1], tol=1e-12)
+    up = logistic_path(phi, codes, np.sort(ALPHAS), tol=1e-22)
+    down = logistic_path(phi, codes, np.sort(ALPHAS)[::-1], tol=1e-22)
     assert np.array_equal(up.dual, down.dual[::-1])
     assert np.array_equal(up.n_iter_by_alpha, down.n_iter_by_alpha[::-1])
 
@@ -133,9 +133,9 @@ def test_the_start_of_an_alpha_is_extrapolated(n_known):
 def test_extrapolating_saves_products_on_a_path(monkeypatch):
     phi, codes, weight = make(2)
     alphas = np.logspace(-2, -5, 15)
-    path = logistic_path(phi, codes, alphas, weight, tol=1e-5)
+    path = logistic_path(phi, codes, alphas, weight, tol=1e-8)
     monkeypatch.setattr(kpp.solvers.newton, "EXTRAPOLATED", 1)
-    from_the_last = logistic_path(phi, codes, alphas, weight, tol=1e-5)
+    from_the_last = logistic_path(phi, codes, alphas, weight, tol=1e-8)
     assert path.n_iter_by_alpha.sum() < 0.8 * from_the_last.n_iter_by_alpha.sum()
     scores = [phi @ (phi.T @ found.dual[:, :, 0].T) for found in (path, from_the_last)]
     np.testing.assert_allclose(*scores, atol=2e-3)
@@ -159,8 +159,8 @@ def test_an_alpha_is_taken_up_where_it_was_left():
     phi, codes, weight = make(2)
     problem = NewtonProblem(phi, codes, weight, loss=log_loss(2))
     loose = problem.solve(ALPHAS, tol=1e-3)
-    after = problem.solve([ALPHAS[0]], tol=1e-10)
-    once = logistic_path(phi, codes, [ALPHAS[0]], weight, tol=1e-10)
-    assert loose.residual.max() > 1e-10 >= after.residual.max()
+    after = problem.solve([ALPHAS[0]], tol=1e-20)
+    once = logistic_path(phi, codes, [ALPHAS[0]], weight, tol=1e-20)
+    assert loose.residual.max() > 1e-20 >= after.residual.max()
     assert after.n_iter_by_alpha[0] < once.n_iter_by_alpha[0]
     np.testing.assert_allclose(phi.T @ after.dual[0], phi.T @ once.dual[0], atol=1e-7)

@@ -101,7 +101,7 @@ def test_a_new_loss_is_one_object():
     y, weight, alpha = rng.standard_cauchy(N_ROWS), rng.random(N_ROWS), 1e-2
     problem = pose(PseudoHuber(), phi, y, weight)
     assert isinstance(problem, NewtonProblem)
-    solved = problem.solve([alpha], tol=1e-10, max_iter=5000)
+    solved = problem.solve([alpha], tol=1e-20, max_iter=5000)
     dense = phi.to_csr().toarray()
     share = weight / weight.sum()
 

@@ -182,7 +182,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         class_weight: Any = None,
         fit_intercept: bool = True,
         max_norm: float | None = None,
-        tol: float = 1e-8,
+        tol: float = 1e-4,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,

@@ -107,9 +107,6 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
     fold_fits = None
     if selection is not None:
         fold_fits = [_fold_fit(found, rows, center) for found in selection.solutions]
-        # The folds' maps hold leaf ids of their own; what is kept of them are parts of the model's
-        # map.
-        selection.solutions.clear()
     plan.folds.clear()  # their leaf ids are not needed any more
     solved, alphas = [], []
     for q, (layer, own_unit) in enumerate(zip(layers, units, strict=True)):
@@ -118,6 +115,12 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         own = layer.rows
         part_offset = None if offset is None else offset[own]
         problem = settings.pose(layer.map, target[own], weight[own], part_offset)
+        if selection is not None and len(layers) == 1:
+            guess = _first_guess(selection.solutions, weight, alphas[-1], settings)
+            problem.start_at(*guess)
+            # The folds' maps hold leaf ids of their own; what is kept of them are parts of the
+            # model's map.
+            selection.solutions.clear()
         found = problem.solve(np.array([alphas[-1]]), tol=settings.tol, max_iter=settings.max_iter)
         if settings.max_norm is not None:
             found = within_norm(problem, found, layer.map, settings)
@@ -236,6 +239,26 @@ def _alpha(settings: LayerSettings, selection: Selection | None, unit: float) ->
         assert settings.alpha is not None
         return settings.alpha
     return float(selection.taus[selection.best] * unit)
+
+
+def _first_guess(
+    solutions: list[FoldSolution], weight: FloatArray, alpha: float, settings: LayerSettings
+) -> tuple[FloatArray, FloatArray]:
+    """Where the final fit may start: the mean of what the folds found.
+
+    At a solution alpha times a dual coefficient is minus the row's part of the gradient of the
+    loss, whatever the map; so the folds' coefficients are averaged as such parts.
+    """
+    averaged = settings.task.loss.is_averaged
+    total = np.zeros((len(weight), solutions[0].solutions.dual.shape[2]))
+    n_folds = np.zeros((len(weight), 1))
+    for found in solutions:
+        rows = found.fold.train_rows
+        scale = float(found.solutions.alphas[0]) * (weight[rows].sum() if averaged else 1.0)
+        total[rows] += scale * found.solutions.dual[0]
+        n_folds[rows] += 1
+    total /= n_folds * alpha * (weight.sum() if averaged else 1.0)
+    return total, np.mean([found.solutions.intercept[0] for found in solutions], axis=0)
 
 
 def _moved(intercept: FloatArray, center: Center | None) -> FloatArray:

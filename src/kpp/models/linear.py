@@ -62,7 +62,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         center: str = "zero",
         fit_intercept: bool = True,
         max_norm: float | None = None,
-        tol: float = 1e-8,
+        tol: float = 1e-4,
         max_iter: int = 1000,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -172,6 +172,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
             tol=self.tol,
             max_iter=self.max_iter,
             progress=progress,
+            n_jobs=self.n_jobs,
         )
         plan = regime.plan(data, grower, partition, fit)
         # Row numbers of a plan are those of its fit rows.

@@ -8,12 +8,15 @@ loss is averaged, ``alpha = tau t / (n sum of weights)``.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kpp._parallel import run_blocks
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
@@ -26,6 +29,9 @@ from kpp.solvers import LinearProblem, Solutions, mean_squared_spread, pose
 # as many, and so on.
 SEARCH_PRODUCTS = 50
 DEFAULT_TAUS = np.logspace(-4, 2, 20)
+# Where every alpha costs products of its own, the grid is scored from above: first so many points,
+# then on until the last so many were worse than the best.
+FIRST_POINTS, FALLING_POINTS = 8, 3
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
 
@@ -50,6 +56,8 @@ class LayerSettings:
         Most that the norm of the coefficients of a layer may be.
     progress : Progress
         Told of every fold.
+    n_jobs : int, optional
+        Threads; folds are solved side by side.
     """
 
     task: Task
@@ -61,6 +69,7 @@ class LayerSettings:
     max_iter: int
     progress: Progress
     max_norm: float | None = None
+    n_jobs: int | None = None
 
     def pose(
         self,
@@ -171,16 +180,19 @@ def select(
         points: FloatArray, tol: float, max_iter: int | None
     ) -> tuple[FloatArray, FloatArray]:
         """Scores (n_points, n_rows, n_scores) by the folds that have not seen the rows."""
-        out, residual = None, np.zeros(len(points))
-        for q, fit in enumerate(fits):
-            progress("choosing alpha", q, len(fits))
-            part, left = fit.scores(points, tol, max_iter)
-            if out is None:
-                out = np.empty((len(points), len(weight), part.shape[2]))
-            out[:, folds[q].test_rows] = part
-            np.maximum(residual, left, out=residual)
-        assert out is not None
-        return out, residual
+        out = np.empty((len(points), len(weight), loss.n_scores))
+        residual = np.zeros((len(fits), len(points)))
+
+        done = count(1)
+
+        def work(q: int) -> None:
+            out[:, folds[q].test_rows], residual[q] = fits[q].scores(points, tol, max_iter)
+            progress("choosing alpha", next(done), len(fits) + 1)
+
+        # Folds are larger pieces of work than the trees of a product: each has a thread.
+        progress("choosing alpha", 0, len(fits) + 1)
+        run_blocks(work, len(fits), settings.n_jobs)
+        return out, residual.max(axis=0)
 
     def score(scores: FloatArray) -> float:
         return settings.task.merit(target, scores, weight, settings.scoring)
@@ -204,7 +216,12 @@ def select(
         return scores, merits, residual
 
     taus = settings.grid(unit)
-    scores, merits, residual = grid(taus)
+    # Another figure of merit need not fall once it has begun to.
+    by_loss = settings.alphas is None and settings.scoring is None
+    if by_loss and not loss.alphas_share_products:
+        taus, scores, merits, residual = _downward(taus, grid)
+    else:
+        scores, merits, residual = grid(taus)
     for extension in range(EXTENSIONS + 1):
         best = _last_best(merits)
         if settings.alphas is not None or 0 < best < len(taus) - 1 or len(taus) < 2:
@@ -230,14 +247,35 @@ def select(
         if best != 0:
             pairs = [pair[::-1] for pair in pairs]
         taus, scores, merits, residual = (np.concatenate(pair) for pair in pairs)
-    progress("choosing alpha", len(fits), len(fits))
     # The fits that are kept are those that made the predictions that are kept.
-    solutions = [fit.at(float(taus[best])) for fit in fits]
+    solutions: dict[int, FoldSolution] = {}
     kept = np.empty_like(scores[best])
-    for fit, solution in zip(fits, solutions, strict=True):
-        kept[fit.fold.test_rows] = fit.predict(solution.solutions)[0]
+
+    def keep(q: int) -> None:
+        solutions[q] = fits[q].at(float(taus[best]))
+        kept[folds[q].test_rows] = fits[q].predict(solutions[q].solutions)[0]
+
+    run_blocks(keep, len(fits), settings.n_jobs)
+    progress("choosing alpha", len(fits) + 1, len(fits) + 1)
     merits[best] = score(kept)
-    return Selection(taus, merits, best, kept, solutions)
+    return Selection(taus, merits, best, kept, [solutions[q] for q in range(len(fits))])
+
+
+def _downward(
+    taus: FloatArray, grid: Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Score the grid from its largest tau down, until the scores have fallen for long enough.
+
+    Small alphas cost the most and seldom win; below the best one the scores only get worse.
+    """
+    first = len(taus) - FIRST_POINTS
+    found = grid(taus[first:])
+    while first > 0 and _last_best(found[1]) < FALLING_POINTS:
+        below = max(0, first - FALLING_POINTS)
+        pairs = zip(grid(taus[below:first]), found, strict=True)
+        found = tuple(np.concatenate(pair) for pair in pairs)
+        first = below
+    return (taus[first:], *found)
 
 
 def _last_best(merits: FloatArray) -> int:
@@ -291,7 +329,5 @@ class _FoldFit:
 
     def _solve(self, taus: FloatArray, tol: float, max_iter: int | None) -> Solutions:
         limit = self._settings.max_iter if max_iter is None else max_iter
-        with warnings.catch_warnings():
-            # The final fit warns where the alpha that is used does not converge.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return self._problem.solve(taus * self._unit, tol=tol, max_iter=limit)
+        # The final fit warns where the alpha that is used does not converge.
+        return self._problem.solve(taus * self._unit, tol=tol, max_iter=limit, warn=False)

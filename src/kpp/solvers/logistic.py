@@ -26,7 +26,7 @@ def logistic_path(
     n_classes: int = 2,
     offset: Any = None,
     fit_intercept: bool = True,
-    tol: float = 1e-8,
+    tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> Solutions:
     r"""Solve logistic regression for every alpha, each from the next larger one.
@@ -48,8 +48,8 @@ def logistic_path(
     fit_intercept : bool
         Whether b is fitted, unpenalised; otherwise it is 0.
     tol : float
-        An alpha is done when the norm of the gradient is at most `tol` times the root mean
-        square of the rows' norms, which no gradient at w = 0 exceeds.
+        An alpha is done when its objective is at most ``1 + tol`` times the minimum, as far as the
+        last Newton step tells.
     max_iter : int
         Most products with the Gram for one alpha, per score.
 
@@ -70,7 +70,7 @@ def logistic_path(
     >>> from kpp.solvers import logistic_path
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> phi = KPPEmbedding(n_estimators=10, random_state=0).fit(X, y).map_.on(X)
-    >>> path = logistic_path(phi, y, [1e-3])
+    >>> path = logistic_path(phi, y, [1e-3], tol=1e-12)
     >>> score = phi @ (phi.T @ path.dual[0, :, 0]) + path.intercept[0]
     >>> other = LogisticRegression(C=1 / (len(y) * 1e-3), tol=1e-10).fit(phi.to_csr(), y)
     >>> bool(abs(score - other.decision_function(phi.to_csr())).max() < 1e-4)
@@ -137,7 +137,12 @@ class SomeClassesProblem:
                 fit_intercept=fit_intercept,
             )
 
-    def solve(self, alphas: FloatArray, *, tol: float, max_iter: int) -> Solutions:
+    def start_at(self, dual: FloatArray, intercept: FloatArray) -> None:
+        """Do nothing: a guess of all classes is none of those that there are."""
+
+    def solve(
+        self, alphas: FloatArray, *, tol: float, max_iter: int, warn: bool = True
+    ) -> Solutions:
         """Solve for every alpha; see `Solutions`."""
         n_alphas, present = len(alphas), self._present
         dual = np.zeros((n_alphas, len(self._known), self._n_scores))
@@ -145,7 +150,7 @@ class SomeClassesProblem:
         if self._inner is None:
             exact = np.zeros(n_alphas)
             return Solutions(alphas, dual, intercept, 0, exact, exact == 0, seen=self._seen)
-        solved = self._inner.solve(alphas, tol=tol, max_iter=max_iter)
+        solved = self._inner.solve(alphas, tol=tol, max_iter=max_iter, warn=warn)
         v, b = solved.dual, solved.intercept
         if len(present) == 2:  # one score is the difference of two
             # The softmax of -g/2 and g/2 is the logistic function of g.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,9 @@ from kpp.solvers.vectors import Vectors, vectors_of
 # How many solutions the start of the next alpha is extrapolated from, in the logarithm of alpha.
 # Against starting at the last one, two make half the products on real data, three a little less.
 EXTRAPOLATED = 3
+# A Newton system is solved until a round of conjugate gradients, times their number, gains this
+# share of what all rounds gained.
+FORCING = 0.3
 
 
 class NewtonProblem:
@@ -82,50 +86,58 @@ class NewtonProblem:
             fit_intercept=fit_intercept,
             vectors=vectors_of(block),
         )
-        # No gradient at w = 0 is larger for the log loss (`logistic_path`); 1 where all rows are at
-        # 0.
-        self._scale = float(np.sqrt(weight @ block.row_norms(squared=True) / weight.sum())) or 1.0
         self._known: dict[float, tuple[FloatArray, FloatArray]] = {}
+        self._guess: tuple[FloatArray, FloatArray] | None = None
 
     @one_blas_thread()
-    def solve(self, alphas: Any, *, tol: float = 1e-8, max_iter: int = 1000) -> Solutions:
+    def solve(
+        self, alphas: Any, *, tol: float = 1e-4, max_iter: int = 1000, warn: bool = True
+    ) -> Solutions:
         """Solve for every alpha, each from the next larger ones; as in `logistic_path`."""
         alphas = check_alphas(alphas)
-        start = self._objective.null_model()
-        dual = np.zeros((len(alphas), *start[0].shape))
-        intercept = np.zeros((len(alphas), len(start[1])))
+        n_rows, n_scores = self._objective.offset.shape
+        dual = np.zeros((len(alphas), n_rows, n_scores))
+        intercept = np.zeros((len(alphas), n_scores))
         n_iter, residual = np.zeros(len(alphas), dtype=np.int32), np.zeros(len(alphas))
-        behind: list[int] = []  # the last alphas that were solved, falling
         for k in np.argsort(-alphas, kind="stable"):
             alpha = float(alphas[k])
-            if alpha in self._known:
-                v, b = self._known[alpha][0].astype(np.float64), self._known[alpha][1]
-            elif behind:
-                weight = extrapolation(np.log(alphas[behind]), np.log(alpha))
-                v, b = (np.tensordot(weight, a[behind], 1) for a in (dual, intercept))
-            else:
-                v, b = start
-            v, b, n_iter[k], norm = _newton(
-                self._objective, alpha, v, b, tol * self._scale, max_iter
+            v, b, n_iter[k], residual[k] = _newton(
+                self._objective, alpha, *self._start(alpha), tol, max_iter
             )
-            dual[k], intercept[k], residual[k] = v, b, norm / self._scale
+            dual[k], intercept[k] = v, b
             self._known[alpha] = (v.astype(np.float32), b)  # a start needs no more digits
-            # A repeated alpha would put two points of the extrapolation in one place.
-            if not behind or alpha < alphas[behind[-1]]:
-                behind = [*behind, int(k)][-EXTRAPOLATED:]
         converged = residual <= tol
-        if not converged.all():
+        if warn and not converged.all():
             warnings.warn(
                 f"The fit of the {self._objective.loss.name} did not converge for alpha = "
                 f"{alphas[~converged].max():.3g}: "
-                f"the gradient is above tol={tol:.1g} of its scale after max_iter={max_iter} "
-                "products. Raise alpha or max_iter, or loosen tol.",
+                f"the objective is more than tol={tol:.1g} of itself above its minimum, as far as "
+                f"can be seen after max_iter={max_iter} products. Raise alpha or max_iter, or loosen tol.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
         return Solutions(
             alphas, dual, intercept, int(n_iter.sum()), residual, converged, n_iter_by_alpha=n_iter
         )
+
+    def start_at(self, dual: FloatArray, intercept: FloatArray) -> None:
+        """Start the first alpha at a guess of v and b, instead of the null model."""
+        self._guess = (dual, intercept)
+
+    def _start(self, alpha: float) -> tuple[FloatArray, FloatArray]:
+        """Where to start: what is known of this alpha, or of the next larger ones."""
+        if alpha in self._known:
+            v, b = self._known[alpha]
+            return v.astype(np.float64), b
+        larger = sorted(a for a in self._known if a > alpha)[:EXTRAPOLATED]
+        if not larger:
+            return self._objective.null_model() if self._guess is None else self._guess
+        weight = extrapolation(np.log(larger), np.log(alpha))
+        v, b = np.zeros(self._objective.offset.shape), 0.0
+        for share, a in zip(weight, larger, strict=True):
+            v += share * self._known[a][0]
+            b = b + share * self._known[a][1]
+        return v, b
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,38 +160,58 @@ class _Objective:
         """The derivative of the mean loss by each score."""
         return self.share * self.loss.gradient(self.target, score)
 
+    def loss_and_gradient(self, score: FloatArray) -> tuple[float, FloatArray]:
+        """The mean loss of scores, and its derivative by each."""
+        return self.value(score), self.gradient(score)
+
+    @cached_property
+    def _null(self) -> tuple[FloatArray, float]:
+        """The best intercept at v = 0, and the least curvature of the mean loss along it."""
+        n_rows, n_scores = self.offset.shape
+        b = np.zeros(n_scores)
+        if not self.fit_intercept:
+            return b, np.inf
+        if not self.offset.any():
+            b = self.loss.best_constant(self.target, self.share)
+        value, flattest = self.value(self.offset + b), np.inf
+        for _ in range(100):  # damped Newton in at most a few numbers
+            score = self.offset + b
+            slope = self.vectors.column_sums(self.gradient(score))
+            curvature = self.loss.curvature(score, self.share)
+            hessian = np.column_stack(
+                [
+                    self.vectors.column_sums(curvature(np.tile(unit, (n_rows, 1))))
+                    for unit in np.eye(n_scores)
+                ]
+            )
+            # The softmax's Hessian is singular along a common shift of all scores.
+            steepness = np.linalg.eigvalsh(hessian)[min(1, n_scores - 1) :]
+            flattest = float(steepness.min())
+            step = np.linalg.lstsq(hessian, slope, rcond=1e-12)[0]
+            # From where the loss is nearly flat a full step shoots far beyond: at most 5
+            # log-odds at once.
+            step /= max(1.0, np.abs(step).max() / 5)
+            while (new := self.value(self.offset + (b - step))) > value and (
+                np.abs(step).max() > 1e-12
+            ):
+                step /= 2
+            b, value = b - step, new
+            if np.abs(step).max() < 1e-12:
+                break
+        if n_scores > 1:
+            b = b - b.mean()  # the softmax does not see a common shift
+        return b, flattest
+
     def null_model(self) -> tuple[FloatArray, FloatArray]:
         """Start: v = 0 and the best intercept."""
-        n_scores = self.loss.n_scores
-        v, b = np.zeros((len(self.share), n_scores)), np.zeros(n_scores)
-        if self.fit_intercept:
-            value = self.value(self.offset + b)
-            for _ in range(100):  # damped Newton in at most a few numbers
-                score = self.offset + b
-                slope = self.vectors.column_sums(self.gradient(score))
-                curvature = self.loss.curvature(score, self.share)
-                hessian = np.column_stack(
-                    [
-                        self.vectors.column_sums(curvature(np.tile(unit, (len(v), 1))))
-                        for unit in np.eye(n_scores)
-                    ]
-                )
-                # Least squares: the softmax's Hessian is singular along a common shift of all
-                # scores.
-                step = np.linalg.lstsq(hessian, slope, rcond=1e-12)[0]
-                # From where the loss is nearly flat a full step shoots far beyond: at most 5
-                # log-odds at once.
-                step /= max(1.0, np.abs(step).max() / 5)
-                while (new := self.value(self.offset + (b - step))) > value and (
-                    np.abs(step).max() > 1e-12
-                ):
-                    step /= 2
-                b, value = b - step, new
-                if np.abs(step).max() < 1e-12:
-                    break
-            if n_scores > 1:
-                b = b - b.mean()  # the softmax does not see a common shift
-        return v, b
+        return np.zeros(self.offset.shape), self._null[0]
+
+    def intercept_unit(self, alpha: float) -> float:
+        """Factor of the intercept's part of inner products: 1 but for very large alphas."""
+        # An eigenvalue below alpha would make the bound of what is left wrong. Measured in units
+        # of 1/c, the curvature along the intercept is c^2 times what it was.
+        flattest = self._null[1]
+        return max(1.0, 10 * alpha / flattest) if flattest > 0 else 1.0
 
 
 def extrapolation(known: FloatArray, at: float) -> FloatArray:
@@ -205,34 +237,23 @@ def _newton(
     alpha: float,
     v: FloatArray,
     b: FloatArray,
-    target_norm: float,
+    tol: float,
     max_iter: int,
 ) -> tuple[FloatArray, FloatArray, int, float]:
-    """Newton's method with conjugate gradients, until the gradient's norm is `target_norm`."""
+    """Newton's method with conjugate gradients, until a step gains less than `tol` of the value."""
     dot = objective.vectors.dot
-    gram_v = objective.product(v)
-    n_products = 1
+    gram_v = objective.product(v) if v.any() else np.zeros_like(v)
+    n_products = int(v.any())
     score = objective.offset + gram_v + b
-    value = objective.value(score) + alpha / 2 * dot(v, gram_v)
+    loss, gradient = objective.loss_and_gradient(score)
+    value = loss + alpha / 2 * dot(v, gram_v)
     while True:
-        gradient = objective.gradient(score)
         e = gradient + alpha * v
         e_b = objective.vectors.column_sums(gradient) * float(objective.fit_intercept)
         gram_e = objective.product(e)
         n_products += 1
-        # |Phi' e|^2 = e' G e, and the intercept's own slope.
-        norm = float(np.sqrt(max(dot(e, gram_e), 0.0) + e_b @ e_b))
-        if norm <= target_norm or n_products >= max_iter:
-            return v, b, n_products, norm
-        # Solve less exactly far from the minimum: the error falls like the square of the norm.
-        forcing = norm * min(0.5, np.sqrt(norm))
-        step, gram_step, step_b, used = _conjugate_gradients(
-            objective,
-            alpha,
-            score,
-            (-e, -gram_e, -e_b),
-            max(forcing, target_norm / 2),
-            max_iter - n_products,
+        step, gram_step, step_b, promised, left, used = _conjugate_gradients(
+            objective, alpha, score, (-e, -gram_e, -e_b), tol * value, max_iter - n_products
         )
         n_products += used
         # <gradient, step>: the inner product of Phi' e and Phi' step is e' G step.
@@ -243,7 +264,8 @@ def _newton(
         while True:  # halve the step until the objective falls as its slope promises
             new_score = score + length * (gram_step + step_b)
             penalty = quadratic + 2 * length * cross + length**2 * square
-            new_value = objective.value(new_score) + alpha / 2 * penalty
+            loss, gradient = objective.loss_and_gradient(new_score)
+            new_value = loss + alpha / 2 * penalty
             # A loss is a difference of scores: below their rounding no decrease can be seen.
             rounding = 8 * np.finfo(float).eps * (abs(value) + objective.vectors.largest(score))
             allowed = 1e-4 * length * slope + rounding
@@ -253,6 +275,13 @@ def _newton(
         v, b = v + length * step, b + length * step_b
         gram_v = gram_v + length * gram_step
         score, value = new_score, new_value
+        # The Hessian changes by at most e^s where no score moves by more than s, so that a full step
+        # leaves (s / 2)^2 e^s of what it promised, and what the conjugate gradients left.
+        moved = objective.vectors.largest(gram_step + step_b)
+        left += promised * (min(moved, 1.0) / 2) ** 2 * np.exp(min(moved, 1.0))
+        gap = left / max(value, np.finfo(float).tiny) if length == 1.0 and moved < 1.0 else np.inf
+        if gap <= tol or n_products >= max_iter:
+            return v, b, n_products, gap
 
 
 def _conjugate_gradients(
@@ -260,22 +289,31 @@ def _conjugate_gradients(
     alpha: float,
     score: FloatArray,
     right: tuple[FloatArray, FloatArray, FloatArray],
-    target_norm: float,
+    target: float,
     max_iter: int,
-) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-    """Solve the Newton system; the step, its product with the Gram, and its intercept."""
+) -> tuple[FloatArray, FloatArray, FloatArray, float, float, int]:
+    """Solve the Newton system.
+
+    Returns the step, its product with the Gram, its intercept, by how much it lowers the quadratic
+    model of the objective, by how much more the solution would at most, and the products made.
+    """
     vectors = objective.vectors
     curvature = objective.loss.curvature(score, objective.share)
     # Every vector is carried with its product with G, so that inner products a'Gb are plain sums; r
     # alone needs a new product in each round.
     r, gram_r, r_b = (part.copy() for part in right)
-    p, gram_p, p_b = r.copy(), gram_r.copy(), r_b
-    rho = vectors.dot(r, gram_r) + r_b @ r_b
+    p, gram_p = r.copy(), gram_r.copy()
+    # The intercept is measured in a unit in which the Hessian is not flatter along it than alpha.
+    unit = objective.intercept_unit(alpha)
+    p_b = unit * r_b
+    rho = vectors.dot(r, gram_r) + unit * (r_b @ r_b)
     step, gram_step, step_b = np.zeros_like(r), np.zeros_like(r), np.zeros_like(r_b)
     bent, q = np.empty_like(r), np.empty_like(r)
-    used = 0
+    used, promised = 0, 0.0
+    radau = 1 / alpha
+    left = radau * rho / 2
     # In place: above some thousand rows fresh memory costs as much as the arithmetic.
-    while rho > target_norm**2 and used < max(max_iter, 1):
+    while rho > 0:
         # The Hessian takes Phi' p to Phi' q, q = D (G p + p_b) + alpha p.
         curvature(np.add(gram_p, p_b, out=bent))
         q_b = vectors.column_sums(bent) * float(objective.fit_intercept)
@@ -285,14 +323,25 @@ def _conjugate_gradients(
         step += np.multiply(p, length, out=bent)
         gram_step += np.multiply(gram_p, length, out=bent)
         step_b = step_b + length * p_b
+        # Each round lowers the quadratic model by half of length times rho.
+        gained = length * rho / 2
+        promised += gained
         q *= length
         r -= q
         r_b = r_b - length * q_b
         gram_r = objective.product(r)
         used += 1
-        rho, before = vectors.dot(r, gram_r) + r_b @ r_b, rho
+        rho, before = vectors.dot(r, gram_r) + unit * (r_b @ r_b), rho
+        # Gauss and Radau: no eigenvalue of the Hessian is below alpha, which bounds what is left
+        # (Meurant and Tichy's recurrence).
+        rest_weight = radau - length
+        radau = rest_weight / (alpha * rest_weight + rho / before)
+        left = radau * rho / 2
+        # The model is worth solving as far as it is true.
+        if left <= max(FORCING * promised, target / 2) or used >= max_iter:
+            break
         for direction, rest in ((p, r), (gram_p, gram_r)):
             direction *= rho / before
             direction += rest
-        p_b = r_b + rho / before * p_b
-    return step, gram_step, step_b, used
+        p_b = unit * r_b + rho / before * p_b
+    return step, gram_step, step_b, promised, left, used

@@ -75,8 +75,14 @@ class Solutions:
 class LinearProblem(Protocol):
     """The linear layer of given rows."""
 
-    def solve(self, alphas: Any, *, tol: float, max_iter: int) -> Solutions:
-        """Solve for every alpha; what was learned in earlier calls serves later ones."""
+    def start_at(self, dual: FloatArray, intercept: FloatArray) -> None:
+        """Take a guess of the solution, shapes (n_rows, n_scores) and (n_scores,), if it helps."""
+
+    def solve(self, alphas: Any, *, tol: float, max_iter: int, warn: bool = True) -> Solutions:
+        """Solve for every alpha; what was learned in earlier calls serves later ones.
+
+        With `warn` an alpha that does not converge is a ConvergenceWarning.
+        """
 
 
 def check_alphas(alphas: Any) -> FloatArray:

@@ -49,7 +49,7 @@ def ridge_path(
     sample_weight: Any = None,
     *,
     fit_intercept: bool = True,
-    tol: float = 1e-8,
+    tol: float = 1e-4,
     max_iter: int = 1000,
 ) -> Solutions:
     r"""Solve ridge regression for every alpha.
@@ -67,8 +67,8 @@ def ridge_path(
     fit_intercept : bool
         Whether b is fitted, unpenalised; otherwise it is 0.
     tol : float
-        An alpha is done when the residual of its linear system is at most `tol` times the
-        right-hand side.
+        An alpha is done when its objective is at most ``1 + tol`` times the minimum, as a duality
+        gap shows.
     max_iter : int
         Most products with the Gram, per target.
 
@@ -145,8 +145,13 @@ class RidgeProblem:
         # b = mean(y) - <w, mean row>; with w = Phi' r the mean of Phi w is share' G r.
         self._mean_gram = gram_product(self._share) if fit_intercept else np.zeros(n_rows)
 
+    def start_at(self, dual: FloatArray, intercept: FloatArray) -> None:
+        """Do nothing: the Krylov space starts at the target, and serves every alpha."""
+
     @one_blas_thread()
-    def solve(self, alphas: Any, *, tol: float = 1e-8, max_iter: int = 1000) -> Solutions:
+    def solve(
+        self, alphas: Any, *, tol: float = 1e-4, max_iter: int = 1000, warn: bool = True
+    ) -> Solutions:
         """Solve for every alpha; parameters, result and warning as in `ridge_path`."""
         alphas = check_alphas(alphas)
         if self._dense is not None:
@@ -158,10 +163,10 @@ class RidgeProblem:
             n_iter = max(space.n_products for space in self._spaces)
             residual = np.maximum.reduce([left for _, left in solved])
         converged = residual <= tol
-        if not converged.all():
+        if warn and not converged.all():
             warnings.warn(
                 f"Ridge did not converge for alpha = {alphas[~converged].max():.3g} and below: "
-                f"the relative residual is above tol={tol:.1g} after max_iter={max_iter} "
+                f"the relative duality gap is above tol={tol:.1g} after max_iter={max_iter} "
                 "products. Raise alpha or max_iter, or loosen tol.",
                 ConvergenceWarning,
                 stacklevel=4,
