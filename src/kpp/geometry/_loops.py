@@ -153,6 +153,38 @@ def compact_trees(
             diagonal[i] += alone[v]
 
 
+@compiled("in i4[,]; in i8[]; in i8[]; in i4[]; in f8[]; in f8[]; i8; i8; out f8[]")
+def compact_matvec(
+    sets: Any,
+    tree_offsets: Any,
+    n_sets: Any,
+    set_parent: Any,
+    set_scale: Any,
+    r: Any,
+    first_tree: Any,
+    last_tree: Any,
+    out: Any,
+) -> None:
+    """``out += Phi Phi' r`` from the sets of `compact_trees`, but for the diagonal."""
+    # As `gram_matmat`, but a set need not have a sibling: one node at a time, and rows may sit at
+    # inner sets, so children are added to what is there.
+    total = np.empty(n_sets[first_tree:last_tree].max())
+    for tree in range(first_tree, last_tree):
+        root = tree_offsets[tree]
+        size = n_sets[tree]
+        total[:size] = 0.0
+        for i in range(sets.shape[1]):
+            total[np.uint64(sets[tree, i])] += r[i]
+        for v in range(size - 1, 0, -1):
+            total[np.uint64(set_parent[root + v])] += total[v]
+        total[0] *= set_scale[root]
+        for v in range(1, size):
+            above = total[np.uint64(set_parent[root + v])]
+            total[v] = above + set_scale[root + v] * total[v]
+        for i in range(sets.shape[1]):
+            out[i] += total[np.uint64(sets[tree, i])]
+
+
 @compiled("in i4[,]; in i8[]; in i8[]; in i4[]; in f8[]; in f8[,]; i8; i8; out f8[,]")
 def compact_matmat(
     sets: Any,
@@ -165,25 +197,111 @@ def compact_matmat(
     last_tree: Any,
     out: Any,
 ) -> None:
-    """``out[c] += Phi Phi' r[c]`` from the sets of `compact_trees`, but for the diagonal."""
-    # As `gram_matmat`, but a set need not have a sibling: one node at a time, and rows may sit at
-    # inner sets, so children are added to what is there.
-    total = np.empty(n_sets[first_tree:last_tree].max())
+    """`compact_matvec` of columns that lie side by side, row by row."""
+    # A number that is fetched brings its neighbours along: all columns cost little more than one.
+    width = r.shape[1]
+    total = np.empty((n_sets[first_tree:last_tree].max(), width))
     for tree in range(first_tree, last_tree):
         root = tree_offsets[tree]
         size = n_sets[tree]
-        for column in range(r.shape[0]):
-            total[:size] = 0.0
-            for i in range(sets.shape[1]):
-                total[np.uint64(sets[tree, i])] += r[column, i]
-            for v in range(size - 1, 0, -1):
-                total[np.uint64(set_parent[root + v])] += total[v]
-            total[0] *= set_scale[root]
-            for v in range(1, size):
-                above = total[np.uint64(set_parent[root + v])]
-                total[v] = above + set_scale[root + v] * total[v]
-            for i in range(sets.shape[1]):
-                out[column, i] += total[np.uint64(sets[tree, i])]
+        total[:size] = 0.0
+        for i in range(sets.shape[1]):
+            v = np.uint64(sets[tree, i])
+            for c in range(width):
+                total[v, c] += r[i, c]
+        for v in range(size - 1, 0, -1):
+            above = np.uint64(set_parent[root + v])
+            for c in range(width):
+                total[above, c] += total[v, c]
+        for c in range(width):
+            total[0, c] *= set_scale[root]
+        for v in range(1, size):
+            above = np.uint64(set_parent[root + v])
+            scale = set_scale[root + v]
+            for c in range(width):
+                total[v, c] = total[above, c] + scale * total[v, c]
+        for i in range(sets.shape[1]):
+            v = np.uint64(sets[tree, i])
+            for c in range(width):
+                out[i, c] += total[v, c]
+
+
+@compiled("in i4[,]; in i8[]; in i8[]; in i4[]; in f8[]; in f8[,]; i8; i8; out f8[,]")
+def compact_matmat_4(
+    sets: Any,
+    tree_offsets: Any,
+    n_sets: Any,
+    set_parent: Any,
+    set_scale: Any,
+    r: Any,
+    first_tree: Any,
+    last_tree: Any,
+    out: Any,
+) -> None:
+    """`compact_matmat` of four columns: a fixed number becomes vector instructions."""
+    total = np.empty((n_sets[first_tree:last_tree].max(), 4))
+    for tree in range(first_tree, last_tree):
+        root = tree_offsets[tree]
+        size = n_sets[tree]
+        total[:size] = 0.0
+        for i in range(sets.shape[1]):
+            v = np.uint64(sets[tree, i])
+            for c in range(4):
+                total[v, c] += r[i, c]
+        for v in range(size - 1, 0, -1):
+            above = np.uint64(set_parent[root + v])
+            for c in range(4):
+                total[above, c] += total[v, c]
+        for c in range(4):
+            total[0, c] *= set_scale[root]
+        for v in range(1, size):
+            above = np.uint64(set_parent[root + v])
+            scale = set_scale[root + v]
+            for c in range(4):
+                total[v, c] = total[above, c] + scale * total[v, c]
+        for i in range(sets.shape[1]):
+            v = np.uint64(sets[tree, i])
+            for c in range(4):
+                out[i, c] += total[v, c]
+
+
+@compiled("in i4[,]; in i8[]; in i8[]; in i4[]; in f8[]; in f8[,]; i8; i8; out f8[,]")
+def compact_matmat_8(
+    sets: Any,
+    tree_offsets: Any,
+    n_sets: Any,
+    set_parent: Any,
+    set_scale: Any,
+    r: Any,
+    first_tree: Any,
+    last_tree: Any,
+    out: Any,
+) -> None:
+    """`compact_matmat` of eight columns."""
+    total = np.empty((n_sets[first_tree:last_tree].max(), 8))
+    for tree in range(first_tree, last_tree):
+        root = tree_offsets[tree]
+        size = n_sets[tree]
+        total[:size] = 0.0
+        for i in range(sets.shape[1]):
+            v = np.uint64(sets[tree, i])
+            for c in range(8):
+                total[v, c] += r[i, c]
+        for v in range(size - 1, 0, -1):
+            above = np.uint64(set_parent[root + v])
+            for c in range(8):
+                total[above, c] += total[v, c]
+        for c in range(8):
+            total[0, c] *= set_scale[root]
+        for v in range(1, size):
+            above = np.uint64(set_parent[root + v])
+            scale = set_scale[root + v]
+            for c in range(8):
+                total[v, c] = total[above, c] + scale * total[v, c]
+        for i in range(sets.shape[1]):
+            v = np.uint64(sets[tree, i])
+            for c in range(8):
+                out[i, c] += total[v, c]
 
 
 @compiled("in i4[,]; in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; b1; i8; i8; i8; out f8[,]")

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from kpp._typing import FloatArray
-from kpp.geometry._loops import compact_matmat, compact_trees
+from kpp.geometry._loops import (
+    compact_matmat,
+    compact_matmat_4,
+    compact_matmat_8,
+    compact_matvec,
+    compact_trees,
+)
 from kpp.geometry.maps import PathMap
 
 
@@ -60,9 +68,27 @@ class CompactGram:
     def __call__(self, r: FloatArray) -> FloatArray:
         """Multiply by a vector of shape (n_rows,), or by columns (n_rows, n_columns)."""
         r = self._phi.row_columns(r)
-        columns = np.ascontiguousarray(np.atleast_2d(r.T))
+        if r.ndim == 1 or r.shape[1] == 1:
+            column = np.ascontiguousarray(r.ravel())
+            return self._product(compact_matvec, column, self._diagonal).reshape(r.shape)
+        loop, width = self._loop_for(r.shape[1])
+        columns = np.ascontiguousarray(r)
+        if width > r.shape[1]:
+            columns = np.zeros((len(r), width))
+            columns[:, : r.shape[1]] = r
+        total = self._product(loop, columns, self._diagonal[:, None])
+        return total if width == r.shape[1] else total[:, : r.shape[1]].copy()
+
+    @staticmethod
+    def _loop_for(n_columns: int) -> tuple[Any, int]:
+        """The loop for several columns, and how many it takes."""
+        if n_columns <= 4:
+            return compact_matmat_4, 4
+        return (compact_matmat_8, 8) if n_columns <= 8 else (compact_matmat, n_columns)
+
+    def _product(self, loop: Any, columns: FloatArray, diagonal: FloatArray) -> FloatArray:
         total = self._phi.sum_over_trees(
-            lambda block, out: compact_matmat(
+            lambda block, out: loop(
                 self._sets,
                 self._phi.forest.tree_offsets,
                 self._n_sets,
@@ -75,5 +101,5 @@ class CompactGram:
             columns.shape,
         )
         # The nodes that hold one row alone: the loop above left them out.
-        total += self._diagonal * columns
-        return total[0] if r.ndim == 1 else total.T
+        total += diagonal * columns
+        return total
