@@ -32,8 +32,15 @@ DEFAULT_TAUS = np.logspace(-4, 2, 20)
 # Where every alpha costs products of its own, the grid is scored from above: first so many points,
 # then on until the last so many were worse than the best.
 FIRST_POINTS, FALLING_POINTS = 8, 3
+# Of several scores one fold finds the place, and the others look so many points to either side,
+# after a way down in steps of so many points.
+AROUND, AROUND_STEP = 2, 3
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
+
+
+# From taus to scores, merits and how far each fit is from its solution.
+Grid = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +189,6 @@ def select(
         """Scores (n_points, n_rows, n_scores) by the folds that have not seen the rows."""
         out = np.empty((len(points), len(weight), loss.n_scores))
         residual = np.zeros((len(fits), len(points)))
-
         done = count(1)
 
         def work(q: int) -> None:
@@ -218,7 +224,9 @@ def select(
     taus = settings.grid(unit)
     # Another figure of merit need not fall once it has begun to.
     by_loss = settings.alphas is None and settings.scoring is None
-    if by_loss and not loss.alphas_share_products:
+    if by_loss and loss.n_scores > 1 and not loss.alphas_share_products and len(fits) > 1:
+        taus, scores, merits, residual = _around(taus, fits, grid, settings.n_jobs)
+    elif by_loss and not loss.alphas_share_products:
         taus, scores, merits, residual = _downward(taus, grid)
     else:
         scores, merits, residual = grid(taus)
@@ -261,8 +269,36 @@ def select(
     return Selection(taus, merits, best, kept, [solutions[q] for q in range(len(fits))])
 
 
+def _around(
+    taus: FloatArray, fits: list[_FoldFit], grid: Grid, n_jobs: int | None
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Find the best tau of one fold, and score all folds around it.
+
+    Several scores make every product dear. The other folds come down to that place in larger
+    steps, and see as many taus on either side as it takes for the best to lie within.
+    """
+    pilot = fits[0]
+    tried, _, merits, _ = _downward(taus, pilot.grid)
+    middle = len(taus) - len(tried) + _last_best(merits)
+    low, high = max(0, middle - AROUND), min(len(taus), middle + AROUND + 1)
+    steps = taus[high:][::-1][::AROUND_STEP]
+    run_blocks(lambda q: fits[q + 1].approach(steps), len(fits) - 1, n_jobs)
+    found = grid(taus[low:high])
+    while True:
+        best = _last_best(found[1])
+        if best < AROUND and low > 0:
+            first, low = low, max(0, low - AROUND)
+            pairs = zip(grid(taus[low:first]), found, strict=True)
+        elif best == high - low - 1 and high < len(taus):
+            last, high = high, min(len(taus), high + AROUND)
+            pairs = zip(found, grid(taus[last:high]), strict=True)
+        else:
+            return (taus[low:high], *found)
+        found = tuple(np.concatenate(pair) for pair in pairs)
+
+
 def _downward(
-    taus: FloatArray, grid: Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+    taus: FloatArray, grid: Grid
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Score the grid from its largest tau down, until the scores have fallen for long enough.
 
@@ -303,6 +339,22 @@ class _FoldFit:
         self._offset = 0.0 if offset is None else offset[fold.test_rows]
         own = None if offset is None else offset[rows]
         self._problem = settings.pose(fold.train, target[rows], weight[rows], own)
+        self._target, self._weight = target, weight
+
+    def grid(self, taus: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Score taus on the test rows of this fold alone."""
+        settings, rows = self._settings, self.fold.test_rows
+        scores, residual = self.scores(taus, settings.task.loss.search_tol, SEARCH_PRODUCTS)
+        target, weight = self._target[rows], self._weight[rows]
+        if not weight.any():
+            weight = np.ones(len(rows))
+        merits = [settings.task.merit(target, s, weight, settings.scoring) for s in scores]
+        return scores, np.array(merits), residual
+
+    def approach(self, taus: FloatArray) -> None:
+        """Solve for some taus from above, so that others start close by."""
+        if len(taus):
+            self._solve(taus, self._settings.task.loss.search_tol, SEARCH_PRODUCTS)
 
     def scores(
         self, taus: FloatArray, tol: float, max_iter: int | None

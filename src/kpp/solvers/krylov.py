@@ -19,10 +19,10 @@ class KrylovSpace:
     .. math::
         P(u) = \tfrac12 \|b - A u\|^2 + \tfrac{\alpha}{2} u^\top A u ,
 
-    which is ridge regression, :math:`w = \Phi^\top u` with :math:`A = \Phi \Phi^\top`; the minimum is
-    at :math:`(A + \alpha I) u = b`. The Lanczos process gives an orthonormal basis V with
-    :math:`b = \|b\| V e_1` and :math:`A V_k = V_k T_k + \beta_{k+1} v_{k+1} e_k^\top`, T tridiagonal,
-    and it does not depend on alpha. In the span of V the iterate that minimises P is found from T
+    which is ridge regression, :math:`w = \Phi^\top u` with :math:`A = \Phi \Phi^\top`; the minimum
+    is at :math:`(A + \alpha I) u = b`. The Lanczos process gives an orthonormal basis V with
+    :math:`b = \|b\| V e_1` and :math:`A V_k = V_k T_k + \beta_{k+1} v_{k+1} e_k^\top`, T
+    tridiagonal, and it does not depend on alpha. In the span of V the iterate that minimises P is found from T
     alone (`_Iterates`), and so is the largest value of the dual problem
 
     .. math::
@@ -164,8 +164,8 @@ class _Iterates:
         \quad z_{k+1} = -\ell_{k+1} z_k, \quad z_1 = \|b\| ,
 
     the iterate of conjugate gradients is :math:`a = L^{-\top} \Delta^{-1} z`. It maximises D, whose
-    value is :math:`\tfrac{\alpha}{2} \sum_j z_j^2 / \delta_j`. The minimum of P over the same space has
-    :math:`(T_k^2 + \beta_{k+1}^2 e_k e_k^\top + \alpha T_k)\, c = \|b\| T_k e_1`. Multiplied by the
+    value is :math:`\tfrac{\alpha}{2} \sum_j z_j^2 / \delta_j`. The minimum of P over the same space
+    has :math:`(T_k^2 + \beta_{k+1}^2 e_k e_k^\top + \alpha T_k)\, c = \|b\| T_k e_1`. Multiplied by the
     inverse of :math:`T_k` that is the system of a with one rank more, so that with
     :math:`q = (T_k + \alpha I)^{-1} e_k`, :math:`T_k = L_0 \Delta_0 L_0^\top` and
     :math:`h = L_0^{-\top} e_k`, the last pivots :math:`\delta` and :math:`\delta_0`, and
@@ -176,8 +176,8 @@ class _Iterates:
         P(c) - D(a) = \frac{\alpha \delta_0 \beta^2 a_k^2}{2 N}, \quad
         N = \alpha \delta_0 + \beta^2 (1 - \delta_0 / \delta) .
 
-    Nothing is divided by :math:`\delta_0`, which is close to 0 where A is singular, and the gap is a
-    product of numbers that are not negative: no digits are lost as it falls.
+    Nothing is divided by :math:`\delta_0`, which is close to 0 where A is singular, and the gap is
+    a product of numbers that are not negative: no digits are lost as it falls.
     """
 
     def __init__(self, alphas: FloatArray, norm: float) -> None:

@@ -111,8 +111,8 @@ class NewtonProblem:
             warnings.warn(
                 f"The fit of the {self._objective.loss.name} did not converge for alpha = "
                 f"{alphas[~converged].max():.3g}: "
-                f"the objective is more than tol={tol:.1g} of itself above its minimum, as far as "
-                f"can be seen after max_iter={max_iter} products. Raise alpha or max_iter, or loosen tol.",
+                f"the objective may be more than tol={tol:.1g} of itself above its minimum after "
+                f"max_iter={max_iter} products. Raise alpha or max_iter, or loosen tol.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -162,7 +162,9 @@ class _Objective:
 
     def loss_and_gradient(self, score: FloatArray) -> tuple[float, FloatArray]:
         """The mean loss of scores, and its derivative by each."""
-        return self.value(score), self.gradient(score)
+        values, gradient = self.loss.values_and_gradient(self.target, score)
+        gradient *= self.share
+        return self.vectors.total(self.share * values), gradient
 
     @cached_property
     def _null(self) -> tuple[FloatArray, float]:
@@ -275,8 +277,8 @@ def _newton(
         v, b = v + length * step, b + length * step_b
         gram_v = gram_v + length * gram_step
         score, value = new_score, new_value
-        # The Hessian changes by at most e^s where no score moves by more than s, so that a full step
-        # leaves (s / 2)^2 e^s of what it promised, and what the conjugate gradients left.
+        # The Hessian changes by at most e^s where no score moves by more than s, so that a full
+        # step leaves (s / 2)^2 e^s of what it promised, and what the conjugate gradients left.
         moved = objective.vectors.largest(gram_step + step_b)
         left += promised * (min(moved, 1.0) / 2) ** 2 * np.exp(min(moved, 1.0))
         gap = left / max(value, np.finfo(float).tiny) if length == 1.0 and moved < 1.0 else np.inf
