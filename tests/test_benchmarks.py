@@ -56,6 +56,16 @@ def test_speed_explain(tmp_path):
     assert row["shap_deviation"] < 1e-8
 
 
+def test_speed_start(tmp_path):
+    command = [sys.executable, BENCHMARKS / "speed_start.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    rows = json.loads((tmp_path / "speed_start.json").read_text())["start"]
+    assert [row["of_sklearn"] for row in rows if row["what"] == "import sklearn"] == [1]
+    assert {"kpp --version", "kpp --help", "kpp fit --help"} <= {row["what"] for row in rows}
+    assert all(row["busy_s"] > 0 and row["least_s"] > 0 for row in rows)
+    assert "| of `import sklearn` |" in (tmp_path / "speed_start.md").read_text()
+
+
 def test_accuracy_defaults(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from kpp.models import regimes
 from kpp.tables.errors import UserError
 
 
@@ -36,11 +35,14 @@ class GeometryForest(StrEnum):
 
 
 class Regime(StrEnum):
-    """Regimes that grow their own forest."""
+    """Regimes that grow their own forest, by their names in ``kpp.models.regimes``.
 
-    shared = regimes.Shared.name
-    honest = regimes.Honest.name
-    cross_fit = regimes.CrossFit.name
+    Written out: the help must not wait for scikit-learn.
+    """
+
+    shared = "shared"
+    honest = "honest"
+    cross_fit = "cross-fit"
 
 
 class Level(StrEnum):

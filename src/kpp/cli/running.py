@@ -10,9 +10,10 @@ from contextlib import suppress
 import typer
 
 from kpp.cli.console import clean
+from kpp.cli.interrupts import INTERRUPTED, LINE, arrived
 from kpp.tables.errors import UserError
 
-OK, UNUSABLE, INTERRUPTED = 0, 2, 130
+OK, UNUSABLE = 0, 2
 
 
 def run(given: list[str]) -> int:
@@ -38,13 +39,14 @@ def run(given: list[str]) -> int:
     except BrokenPipeError:
         return _no_reader()
     except (KeyboardInterrupt, typer.Abort):
-        return _say("interrupted.", INTERRUPTED)
+        return _interrupted()
     except SystemExit as end_of_it:  # typer's own way out of a broken pipe
         return _no_reader() if end_of_it.code == 1 else UNUSABLE
     except Exception as error:
-        return _failed(error, arguments, debug)
+        # Compiled code and other libraries may have made another error of it.
+        return _interrupted() if arrived() else _failed(error, arguments, debug)
     if code == INTERRUPTED:  # newer typers give the code, older ones raise Abort
-        return _say("interrupted.", INTERRUPTED)
+        return _interrupted()
     return int(code or OK)
 
 
@@ -75,6 +77,12 @@ def _say(text: str, code: int) -> int:
     with suppress(BrokenPipeError):
         print(f"kpp: {clean(text)}", file=sys.stderr)
     return code
+
+
+def _interrupted() -> int:
+    with suppress(BrokenPipeError):
+        print(LINE, file=sys.stderr)
+    return INTERRUPTED
 
 
 def _no_reader() -> int:
