@@ -292,11 +292,18 @@ def report(
 
 
 @app.command()
-def info(model: o.ModelFile, json: o.Json = False) -> int:
+def info(
+    model: o.ModelFile,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Read all of the file, and build the model, to check it."),
+    ] = False,
+    json: o.Json = False,
+) -> int:
     """Show what the file of a model holds."""
     from kpp.cli.info import run_info
 
-    return run_info(model, Terminal(json=json))
+    return run_info(model, Terminal(json=json), check=check)
 
 
 @app.command()
