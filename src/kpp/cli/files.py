@@ -47,6 +47,17 @@ class ModelFile:
         return name if isinstance(name, str) else None
 
     @property
+    def groups(self) -> str | None:
+        """The column that names the groups of the rows of the fit, if it had groups."""
+        name = self.summary.metadata.get("groups")
+        return name if isinstance(name, str) else None
+
+    @property
+    def independent_duplicates(self) -> bool:
+        """Whether the fit was told that equal rows are independent draws."""
+        return self.summary.metadata.get("independent_duplicates") is True
+
+    @property
     def fit_rows(self) -> Any:
         """What the file keeps about the rows of the fit; None where it is from elsewhere."""
         return self.summary.metadata.get(ROWS)

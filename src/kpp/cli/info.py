@@ -52,6 +52,7 @@ def run_info(model: Path, terminal: Terminal, *, check: bool = False) -> int:
         ("regime", data["regime"]),
         ("alpha", alpha),
         ("forest", f"{data['trees']} trees, {data['nodes']} nodes"),
+        ("groups", "" if data["groups"] is None else f"of the column '{data['groups']}'"),
         ("fitted on", "" if n_rows is None else f"{n_rows} rows (of the linear layer)"),
         ("written with", ", ".join(f"{k} {v}" for k, v in data["versions"].items())),
     ]
@@ -69,7 +70,8 @@ def run_info(model: Path, terminal: Terminal, *, check: bool = False) -> int:
 def info(path: Path, terminal: Terminal, *, checked: bool = False) -> dict[str, Any]:
     """What a file of a model holds, as plain data."""
     found = outline_of(path, terminal)
-    said, target = found.summary, found.summary.metadata.get("target")
+    said = found.summary
+    target, groups = (said.metadata.get(name) for name in ("target", "groups"))
     steps = [] if found.preparation is None else [type(found.preparation).__name__]
     return {
         "file": str(path),
@@ -81,6 +83,7 @@ def info(path: Path, terminal: Terminal, *, checked: bool = False) -> dict[str, 
         "kind": " and ".join([*steps, found.kind]),
         "task": found.task,
         "target": target if isinstance(target, str) else None,
+        "groups": groups if isinstance(groups, str) else None,
         "classes": None if found.classes is None else found.classes.tolist(),
         "regime": found.regime,
         "alpha": found.alpha,

@@ -142,6 +142,23 @@ Weights = Annotated[
         show_default=False,
     ),
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column that names the group of each row, not for the model: groups stay whole in "
+        "the split, the folds and the test.",
+        rich_help_panel=_COLUMNS,
+        show_default=False,
+    ),
+]
+IndependentDuplicates = Annotated[
+    bool,
+    typer.Option(
+        "--independent-duplicates",
+        help="Equal rows are independent draws that agree by chance, not copies; for the bounds.",
+    ),
+]
 TaskOption = Annotated[
     Task, typer.Option("--task", help="auto finds it from the target.", rich_help_panel=_MODEL)
 ]

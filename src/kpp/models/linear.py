@@ -236,8 +236,10 @@ class KPPLinearModel(ShowsItsFit, ABC):
                 raise ValueError(f"max_norm must be None or positive; got {self.max_norm!r}.")
             if self.center == "partition":
                 raise ValueError(
-                    "max_norm bounds |w|, and center='partition' shrinks to coefficients that "
-                    "may be larger: use center='zero'."
+                    "max_norm is the radius of the paper's ball, |w| <= B around 0, and "
+                    "center='partition' shrinks to coefficients of its own, however large: no "
+                    "alpha would bring w into the ball. Use center='zero'; the informed bounds "
+                    "are of balls around a centre, and need no radius."
                 )
         if not 0 < self.honest_fraction < 1:
             raise ValueError(
