@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from timing import describe, versions, write
+from timing import N_REPEATS, describe, versions, write
 
 # Most seconds that the command may take to say something about itself, and that the import of all
 # public names may add to that of scikit-learn.
 COMMAND_TARGET, IMPORT_TARGET = 0.5, 0.7
-N_RUNS = 15
 PROGRAMS = {
     "python -c pass": ["-c", "pass"],
     "import sklearn": ["-c", "import sklearn"],
@@ -109,7 +108,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--quick", action="store_true", help="one run, to try it out")
     arguments = parser.parse_args()
-    n_runs = 1 if arguments.quick else N_RUNS
+    n_runs = 1 if arguments.quick else N_REPEATS
     result = {**versions(), "n_runs": n_runs, "start": measure(n_runs)}
     write("speed_start", result, to_markdown(result), arguments.out)
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kpp.cli import options
+from kpp.cli import main, options
 from kpp.models import regimes
 
 COMMANDS = ["fit", "predict", "explain", "certify", "diagnose", "report", "info", "geometry"]
@@ -47,6 +47,17 @@ print(*(name for name in sys.argv[1].split() if name in sys.modules), file=sys.s
 def test_nothing_heavy_is_imported(commands, heavy):
     done = python(IMPORTED, " ".join(heavy), *commands)
     assert (done.returncode, done.stderr) == (0, "\n")
+
+
+@pytest.mark.parametrize("asked", ["-h", "--help"])
+def test_the_help_of_a_command_is_the_whole_help(capsys, asked):
+    """It is taken by a shorter way, which must lead to the same page."""
+    assert main(["fit", asked]) == 0
+    short = capsys.readouterr().out
+    assert main(["fit", asked, "--quiet"]) == 0
+    assert capsys.readouterr().out == short
+    assert "kpp fit" in short
+    assert "-h " in short
 
 
 def test_regimes_have_their_names():

@@ -18,7 +18,7 @@ OK, UNUSABLE = 0, 2
 
 def run(given: list[str]) -> int:
     """Run the command with the given arguments; return its exit code."""
-    from kpp.cli.app import app
+    from kpp.cli.app import HELP, app
 
     end = given.index("--") if "--" in given else len(given)
     debug = "--debug" in given[:end]
@@ -32,9 +32,12 @@ def run(given: list[str]) -> int:
         with suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = typer.main.get_command(app).main(
-            args=arguments, prog_name="kpp", standalone_mode=False
-        )
+        command, name = typer.main.get_command(app), "kpp"
+        own = getattr(command, "commands", {}).get(arguments[0]) if arguments else None
+        if own is not None and arguments[1:] in (["--help"], ["-h"]):
+            # Straight to it: to parse the options before a command takes longer than its help.
+            command, name, arguments = own, f"kpp {arguments[0]}", arguments[1:]
+        code = command.main(args=arguments, prog_name=name, standalone_mode=False, **HELP)
         sys.stdout.flush()
     except BrokenPipeError:
         return _no_reader()
