@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from timing import N_REPEATS, describe, versions, write
 
-# Most seconds that the command may take to say something about itself, and that the import of all
+# Most seconds of processor time that the command may take to say something about itself, and that the import of all
 # public names may add to that of scikit-learn.
 COMMAND_TARGET, IMPORT_TARGET = 0.5, 0.7
 PROGRAMS = {
@@ -76,8 +76,9 @@ def to_markdown(result: dict[str, Any]) -> str:
         "# Start of the command and of the import",
         "",
         f"Written by `benchmarks/speed_start.py`; {result['n_runs']} runs in fresh processes, one "
-        "of each in turn. Processor time is what counts on a machine that does other things as "
-        "well; the ratio is that of processor times, in the same run.",
+        "of each in turn. Limits and ratios are of processor time, ratios in the same run; where "
+        "the median is far above it, other work had the processors, and what passes on an idle "
+        "machine was not measured.",
         "",
         describe(result),
         "",
@@ -90,7 +91,7 @@ def to_markdown(result: dict[str, Any]) -> str:
         ),
         "",
         *(
-            f"`{name}`: {rows[name]['busy_s']:.2f} s (at most {COMMAND_TARGET}: "
+            f"`{name}`: {rows[name]['busy_s']:.2f} s of processor time (at most {COMMAND_TARGET}: "
             f"{'yes' if rows[name]['busy_s'] <= COMMAND_TARGET else 'no'})."
             for name in ("kpp --version", "kpp --help", "kpp fit --help")
         ),
