@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from timing import N_REPEATS, describe, versions, write
 
-# Most seconds of processor time that the command may take to say something about itself, and that the import of all
-# public names may add to that of scikit-learn.
+# Most seconds of processor time that the command may take to say something about itself, and that
+# the import of all public names may add to that of scikit-learn.
 COMMAND_TARGET, IMPORT_TARGET = 0.5, 0.7
 PROGRAMS = {
     "python -c pass": ["-c", "pass"],
