@@ -182,3 +182,40 @@ def route_any(
                     row[n_left] = i
                     n_left += np.uint64(child >= 0)
                 n_walking = np.int64(n_left)
+
+
+@compiled("in f4[,]; Nodes; out i4[,]", "in f8[,]; Nodes; out i4[,]")
+def route_few(X: Any, nodes: Any, leaf_ids: Any) -> None:
+    """Like `route_numerical`, for all rows where these are few: they walk down all trees together.
+
+    A single row would walk down one tree after the other, and wait at every node for the next.
+    """
+    tree_offsets, left = nodes.tree_offsets, nodes.left
+    feature, threshold = nodes.feature, nodes.threshold
+    n_features = np.uint64(X.shape[1])
+    n_rows = X.shape[0]
+    values = X.reshape(-1)
+    found = leaf_ids.reshape(-1)
+    node = np.empty(ROWS_TOGETHER, np.uint32)
+    row = np.empty(ROWS_TOGETHER, np.uint32)
+    place = np.empty(ROWS_TOGETHER, np.uint32)
+    for start in range(0, found.size, ROWS_TOGETHER):
+        n_walking = min(ROWS_TOGETHER, found.size - start)
+        for j in range(n_walking):
+            node[j] = tree_offsets[(start + j) // n_rows]
+            row[j] = (start + j) % n_rows
+            place[j] = start + j
+        while n_walking > 0:
+            n_left = np.uint64(0)
+            for j in range(n_walking):
+                v = node[j]
+                i = row[j]
+                p = place[j]
+                child = left[v]
+                found[p] = v
+                x = values[np.uint64(i) * n_features + np.uint64(max(feature[v], 0))]
+                node[n_left] = np.uint32(child + (not (x <= threshold[v])))
+                row[n_left] = i
+                place[n_left] = p
+                n_left += np.uint64(child >= 0)
+            n_walking = np.int64(n_left)

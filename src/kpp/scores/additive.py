@@ -15,7 +15,7 @@ from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
 from kpp.forest.arrays import Forest
 from kpp.forest.join import check_one_reading, join_forests
 from kpp.forest.route import route
-from kpp.forest.sums import gather_leaves
+from kpp.forest.sums import gather_scores
 from kpp.geometry.composed import forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 
@@ -311,8 +311,7 @@ class AdditiveForest(Shown):
         """
         out = np.zeros((self.n_scores, leaf_ids[0].shape[1]))
         for block, leaves in zip(self.blocks, leaf_ids, strict=True):
-            for total, values in zip(out, block.node_values, strict=True):
-                _gather(leaves, values, total, n_jobs)
+            _gather(leaves, block.node_values, out, n_jobs)
         return out.T + self.intercept
 
     def scores(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
@@ -340,11 +339,6 @@ def _side_by_side(parts: list[FloatArray | None]) -> FloatArray | None:
 
 def _gather(leaf_ids: IntArray, values: FloatArray, out: FloatArray, n_jobs: int | None) -> None:
     """Add the values of each row's leaves, trees in order; the cut into rows changes nothing."""
-    blocks = blocks_of(len(out), -(-len(out) // ROWS_PER_BLOCK))
-
-    def work(b: int) -> None:
-        rows = slice(*blocks[b])
-        part = leaf_ids if len(blocks) == 1 else np.ascontiguousarray(leaf_ids[:, rows])
-        gather_leaves(part, values, 0, len(leaf_ids), out[rows])
-
-    run_blocks(work, len(blocks), n_jobs)
+    n_rows = out.shape[1]
+    blocks = blocks_of(n_rows, -(-n_rows // ROWS_PER_BLOCK))
+    run_blocks(lambda b: gather_scores(leaf_ids, values, *blocks[b], out), len(blocks), n_jobs)
