@@ -50,9 +50,9 @@ def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
     # The minimum is NaN as soon as one entry is, and needs no array of its own.
     if len(forest.category_offsets) or (forest.allows_nan and rows.size and np.isnan(rows.min())):
         walk = route_any
-    nodes = forest.nodes
+    splits = forest.splits
     if walk is route_numerical and n_rows <= FEW_ROWS:
-        route_few(rows, nodes, leaf_ids)
+        route_few(rows, splits, leaf_ids)
     else:
         # At least 256 rows: as many as walk down a tree together in the compiled loop.
         rows_per_block = max(256, BYTES_PER_ROW_BLOCK // max(1, rows[:1].nbytes))
@@ -60,7 +60,7 @@ def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
         n_tree_blocks = min(N_TREE_BLOCKS, leaf_ids.size // WALKS_PER_BLOCK)
         tree_blocks = blocks_of(forest.n_trees, n_tree_blocks)
         tasks = [(*r, *t) for r in row_blocks for t in tree_blocks]
-        run_blocks(lambda b: walk(rows, nodes, *tasks[b], leaf_ids), len(tasks), n_jobs)
+        run_blocks(lambda b: walk(rows, splits, *tasks[b], leaf_ids), len(tasks), n_jobs)
     leaf_ids.flags.writeable = False
     return leaf_ids
 

@@ -266,7 +266,7 @@ class PathMap(MapBlock):
         """Return the same embedding at leaf ids that `route` gave; they are not checked."""
         # Shallow: weights and scales are shared, so that other rows cost their leaf ids only.
         other = copy(self)
-        other.leaf_ids = leaf_ids
+        other.leaf_ids, other.squared_scale = leaf_ids, self.squared_scale
         other.shape = (leaf_ids.shape[1], self.shape[1])
         return other
 

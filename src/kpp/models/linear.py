@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ class KPPLinearModel(ShowsItsFit, ABC):
     """A linear layer on the embedding, fitted jointly over all trees."""
 
     map_: MapBlock
-    node_coef_: FloatArray
     additive_: AdditiveForest
     fits_: list[LinearFit]
     fold_fits_: list[LinearFit] | None
@@ -344,6 +344,17 @@ class KPPLinearModel(ShowsItsFit, ABC):
         """
         check_is_fitted(self, "map_")
         return self.additive_.in_one_forest(getattr(self, "feature_names_in_", None))
+
+    @cached_property
+    def node_coef_(self) -> FloatArray:
+        """Coefficients w, shape (m,) or (n_scores, m).
+
+        A fit sets them. A loaded model makes them from its only linear layer when they are asked
+        for, bit for bit.
+        """
+        (fit,) = self.fits_
+        coefficients: FloatArray = self._task.shaped(fit.node_coef)
+        return coefficients
 
     @property
     def duplicate_rows_(self) -> int | None:

@@ -93,6 +93,38 @@ class ScoreBlock:
         return tuple(f"{front}t{tree}" for tree in range(self.forest.n_trees))
 
 
+class LayerBlock(ScoreBlock):
+    """One forest of a model of one linear layer, which has the coefficients, and the map.
+
+    Parameters
+    ----------
+    block : ScoreBlock
+        With a map. Its path sums are kept, the other numbers of nodes are not.
+    layer : object
+        Its ``node_coef``, of shape (n_scores, m), holds the coefficients of all blocks.
+    first : int
+        The first of this block.
+    """
+
+    def __init__(self, block: ScoreBlock, layer: Any, first: int) -> None:
+        # The fields of a frozen dataclass; the others are properties here.
+        kept = {name: getattr(block, name) for name in ("name", "forest", "node_values", "map")}
+        vars(self).update(kept, node_rows=None, layer=layer, first=first)
+
+    @property
+    def coef(self) -> FloatArray:  # type: ignore[override]
+        """The coefficients w, shape (n_scores, n_nodes)."""
+        first = vars(self)["first"]
+        own: FloatArray = vars(self)["layer"].node_coef[:, first : first + self.forest.n_nodes]
+        return own
+
+    @property
+    def squared_scale(self) -> FloatArray:  # type: ignore[override]
+        """The squared coordinates, shape (n_nodes,)."""
+        assert self.map is not None
+        return self.map.squared_scale
+
+
 @dataclass(frozen=True, eq=False)
 class AdditiveForest(Shown):
     r"""A fitted model as forests with one number per node and score.
