@@ -199,7 +199,7 @@ class Forest(Shown):
         [0, 2, 1]
         """
         # Nodes move when trees are laid out, and what is known of each node moves with them.
-        flat, order = lay_out(trees)
+        flat, order, _ = lay_out(trees)
         return cls(
             n_features=n_features,
             dtype=dtype,
@@ -429,6 +429,7 @@ class Forest(Shown):
             for name in ("n_features", "dtype", "feature_names", "allows_infinity", "source")
         }
 
+        has_numbers = any("source_leaf" in vars(forest) for forest in forests)
         if release:
             for forest in forests:
                 for name in ("nodes", "splits"):  # they hold the arrays, too
@@ -448,7 +449,9 @@ class Forest(Shown):
             joined = NodeStatistics.concatenate(statistics)
         shared["bare"] = BareScores.concatenate(bare, joined)
         del statistics, bare
-        changed: dict[str, Any] = {name: np.concatenate(take(name)) for name in NODE_ARRAYS}
+        # The left children last: what a part does not hold is made from them.
+        names = sorted(NODE_ARRAYS, key=lambda name: name == "left")
+        changed: dict[str, Any] = {name: np.concatenate(take(name)) for name in names}
         shift = np.repeat(np.cumsum(sizes) - sizes, sizes).astype(np.int32)
         # In place, because these arrays are the largest; -1 is no id, and stays.
         for name in ("parent", "left"):
@@ -465,7 +468,10 @@ class Forest(Shown):
             changed["category_offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(words))])
         for array in changed.values():
             array.flags.writeable = False
-        return cls(categories=categories, statistics=joined, **shared, **changed)
+        whole = cls(categories=categories, statistics=joined, **shared, **changed)
+        if not has_numbers:
+            vars(whole).pop("source_leaf")  # no part has them: they count depth first
+        return whole
 
     @property
     def n_trees(self) -> int:

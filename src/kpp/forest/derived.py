@@ -70,11 +70,17 @@ def let_go(forest: Forest) -> None:
     >>> bool((forest.parent == before[0]).all() and (forest.source_leaf == before[1]).all())
     True
     """
-    for name, make in (("source_leaf", depth_first), ("split_kind", all_numerical)):
-        if np.array_equal(getattr(forest, name), make(forest)):
-            vars(forest).pop(name, None)
+    forget_numbers(forest)
+    if np.array_equal(forest.split_kind, all_numerical(forest)):
+        vars(forest).pop("split_kind", None)
     for name in ("parent", "is_leaf", "nodes"):  # the last holds the parents, too
         vars(forest).pop(name, None)
+
+
+def forget_numbers(forest: Forest) -> None:
+    """Drop the source's numbers where these count the nodes depth first, as scikit-learn's do."""
+    if np.array_equal(forest.source_leaf, depth_first(forest)):
+        vars(forest).pop("source_leaf", None)
 
 
 def stands_in(owner: type, name: str, make: Callable[[Any], AnyArray]) -> None:
