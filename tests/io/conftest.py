@@ -11,8 +11,7 @@ from kpp import AdditiveForest, Forest
 from kpp.forest.packed import PackedStatistics
 from kpp.forest.statistics import NodeStatistics
 from kpp.geometry import PathMap
-from kpp.geometry.lean import DerivedWeights
-from kpp.geometry.weights import PathWeights
+from kpp.geometry.weights import DerivedWeights, PathWeights
 from kpp.io import load, save
 from kpp.io.container import Container, pack
 from kpp.io.saving import FORMAT_VERSION

@@ -1,4 +1,4 @@
-"""Arrays of a forest that the others imply: dropped where nobody needs them, made when asked for."""
+"""Arrays of a forest that the others imply: dropped where nobody needs them, made on request."""
 
 from __future__ import annotations
 

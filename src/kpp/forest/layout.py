@@ -88,7 +88,8 @@ def lay_out(
     arrays : dict
         The arrays of `Forest`, by name.
     order : int array of shape (n_nodes,)
-        Where each node stood among the given trees, one after the other. Of no use unless asked for.
+        Where each node stood among the given trees, one after the other; of no use unless it
+        is asked for.
     per_node : dict of str to array
         The further numbers of the nodes, where trees have them.
     """

@@ -1,8 +1,8 @@
 """Node statistics in less memory, written out when they are asked for.
 
-Most leaves of unpruned trees hold one row: their counts and variances are alike, and their means are
-values of the target, each once in every tree. Such numbers are a table of those that differ and
-their places in it; counts of rows and shares of classes differ little at splits, too.
+Most leaves of unpruned trees hold one row: their counts and variances are alike, and their means
+are values of the target, each once in every tree. Such numbers are a table of those that differ
+and their places in it; counts of rows and shares of classes are such numbers at splits, too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ class PackedArray:
         tried = bits[:: max(1, len(bits) // N_TRIED)]
         if len(np.unique(tried)) <= len(tried) // 2 or len(bits) <= N_TRIED:
             known = np.unique(bits)
-            kind = next(k for k in (np.uint8, np.uint16, np.uint32) if len(known) <= 2 ** (8 * np.dtype(k).itemsize))
+            kinds = (np.uint8, np.uint16, np.uint32)
+            kind = next(k for k in kinds if len(known) - 1 <= np.iinfo(k).max)
             if known.nbytes + len(bits) * np.dtype(kind).itemsize < bits.nbytes:
                 self.places = np.searchsorted(known, bits).astype(kind)
                 table = known
@@ -89,6 +90,9 @@ class PackedStatistics(NodeStatistics):
     >>> bool((packed.mean == forest.statistics.mean).all())
     True
     """
+
+    _packed: dict[str, tuple[PackedArray, PackedArray]]
+    _is_leaf: AnyArray
 
     def __init__(self, statistics: NodeStatistics, forest: Forest) -> None:
         leaf = forest.left < 0

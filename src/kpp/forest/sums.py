@@ -39,9 +39,7 @@ def gather_leaves(
 
 
 @compiled("in i4[,]; in f8[,]; i8; i8; out f8[,]")
-def gather_scores(
-    leaf_ids: Any, leaf_values: Any, first_row: Any, last_row: Any, out: Any
-) -> None:
+def gather_scores(leaf_ids: Any, leaf_values: Any, first_row: Any, last_row: Any, out: Any) -> None:
     """``out[k, i] += sum over trees t of leaf_values[k, leaf of row i in t]``, trees in order."""
     for tree in range(leaf_ids.shape[0]):
         leaves = leaf_ids[tree, first_row:last_row]

@@ -40,7 +40,7 @@ def _coefficients_of_the_layer(model: KPPLinearModel) -> None:
         vars(fit)["node_coef"] = stored
         return
     vars(fit).pop("node_coef")
-    vars(model).pop("node_coef_")
+    model.__dict__.pop("node_coef_")
     blocks, first = [], 0
     for block in model.additive_.blocks:
         blocks.append(LayerBlock(block, fit, first))

@@ -112,14 +112,14 @@ class LayerBlock(ScoreBlock):
         vars(self).update(kept, node_rows=None, layer=layer, first=first)
 
     @property
-    def coef(self) -> FloatArray:  # type: ignore[override]
+    def coef(self) -> FloatArray:
         """The coefficients w, shape (n_scores, n_nodes)."""
         first = vars(self)["first"]
         own: FloatArray = vars(self)["layer"].node_coef[:, first : first + self.forest.n_nodes]
         return own
 
     @property
-    def squared_scale(self) -> FloatArray:  # type: ignore[override]
+    def squared_scale(self) -> FloatArray:
         """The squared coordinates, shape (n_nodes,)."""
         assert self.map is not None
         return self.map.squared_scale
@@ -183,7 +183,8 @@ class AdditiveForest(Shown):
             own = coef[:, first : first + block.shape[1]]
             first += block.shape[1]
             # P_k(v), the path sums of s_v w_v: all that a prediction needs from here on.
-            values = np.stack([block.path_sums(block.scale * row) for row in own])
+            sums = [block.path_sums(block.scale * row) for row in own]
+            values = sums[0][None] if len(sums) == 1 else np.stack(sums)
             blocks.append(ScoreBlock(name, block.forest, values, own, block.squared_scale, block))
         return cls(tuple(blocks), np.asarray(intercept, dtype=np.float64), classes)
 

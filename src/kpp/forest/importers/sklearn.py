@@ -158,7 +158,7 @@ def _assemble(
     # Trees of a booster, or of noise, recorded statistics of a gradient or of noise. As the
     # target's they would give weights that look right and mean nothing.
     recorded = _recorded(model, members) if supervised else None
-    known = {} if recorded is None else recorded[1]
+    known: dict[str, Any] = {} if recorded is None else recorded[1]
     if supervised:
         bare = _averaged_scores(model, members, recorded)
     owned = model.estimators_ if release else None
@@ -176,13 +176,13 @@ def _assemble(
     # The values of bare scores stand in the order of the trees as they were given.
     wants_order = bare is not None and bare.values is not None
     sizes = [int(member.tree_.node_count) for member in members]
-    flat, order, numbers = lay_out(trees(), sizes, wants_order=wants_order)
+    flat, order, laid_out = lay_out(trees(), sizes, wants_order=wants_order)
     names = getattr(model, "feature_names_in_", None)
     return Forest(
         n_features=model.n_features_in_,
         # scikit-learn casts X to float32 and compares it with thresholds in float64.
         dtype=np.float32,
-        statistics=None if recorded is None else NodeStatistics(**numbers, **known),
+        statistics=None if recorded is None else NodeStatistics(**(known | laid_out)),
         bare=bare.take_nodes(order) if bare is not None and wants_order else bare,
         feature_names=None if names is None else tuple(str(name) for name in names),
         allows_nan=get_tags(model).input_tags.allow_nan,
