@@ -1,8 +1,8 @@
 """Size of a model: its file, the loaded model in memory, and the peak of its fit, in one run.
 
 Run ``python benchmarks/size_models.py --out benchmarks/results``. The rival is scikit-learn's
-forest of as many trees on the same rows: its pickle, and the peak of its fit. Every measure is taken
-in a process of its own, because a peak never goes down again.
+forest of as many trees on the same rows: its pickle, and the peak of its fit. Every measure is
+taken in a process of its own, because a peak never goes down again.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def to_markdown(result: dict[str, Any]) -> str:
         "Bytes for each node of a model's forest, and the peak of the fit against that of the "
         f"forest's own (at most {PEAK_SHARE:g} times):",
         "",
-        "| task | rows | nodes | fitted | loaded | file | forest's peak | peak of the fit | ratio |",
+        "| task | rows | nodes | fitted | loaded | file | forest's peak | peak of a fit | ratio |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
