@@ -142,11 +142,11 @@ def to_markdown(result: dict[str, Any]) -> str:
         "The file of `kpp.save`, the arrays of the model that `kpp.load` reads, and by how much "
         f"the process grows by it; each at most {SHARE} times the pickled forest:",
         "",
-        "| task | rows | pickle | file | ratio | arrays | ratio | process | ratio |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| task | rows | trees | pickle | file | ratio | arrays | ratio | process | ratio |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {row['task']} | {row['rows']} | {row['pickle'] / 1e6:.1f} "
+        f"| {row['task']} | {row['rows']} | {row['trees']} | {row['pickle'] / 1e6:.1f} "
         f"| {share(row, 'file', 'pickle', SHARE)} | {share(row, 'loaded', 'pickle', SHARE)} "
         f"| {share(row, 'resident', 'pickle', SHARE)} |"
         for row in result["models"]
@@ -174,10 +174,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--quick", action="store_true", help="small data, to try it out")
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES, help="numbers of rows")
+    parser.add_argument("--more", type=Path, help="earlier results, which new ones are added to")
     parser.add_argument("--measure", choices=("forest", "fit", "load"), help=argparse.SUPPRESS)
     parser.add_argument("--classification", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--rows", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--trees", type=int, default=100, help=argparse.SUPPRESS)
+    parser.add_argument("--trees", type=int, default=100, help="trees of each forest")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -185,8 +186,10 @@ def main() -> None:
         step = arguments.measure, arguments.classification, arguments.rows, arguments.trees
         measure(*step, path)
         return
-    sizes, n_trees = ((300,), 10) if arguments.quick else (arguments.sizes, 100)
+    sizes, n_trees = ((300,), 10) if arguments.quick else (arguments.sizes, arguments.trees)
     result: dict[str, Any] = {**versions(), "models": []}
+    if arguments.more:
+        result = json.loads(arguments.more.read_text())
     with tempfile.TemporaryDirectory() as folder:
         for n_rows in sizes:
             for classification in (False, True):

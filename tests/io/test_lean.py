@@ -80,7 +80,7 @@ def test_all_that_can_be_asked_is_the_same(make, again):
         assert np.array_equal(mine.rows_of_nodes(), theirs.rows_of_nodes())
     rows = [explain_training_rows(m, X[0]).all_contributions for m in (model, again(model))]
     assert rows[0].tobytes() == rows[1].tobytes()
-    bounds = [[(b.name, b.value) for b in risk_bounds(m, X, y)] for m in (model, again(model))]
+    bounds = [[vars(b) for b in risk_bounds(m, X, y)] for m in (model, again(model))]
     assert repr(bounds[0]) == repr(bounds[1])
     if make is classifier:
         radii = [certify(m, X[:5]).radius for m in (model, again(model))]

@@ -192,12 +192,18 @@ def path_weights(
         node = node + _resolve(
             "leaf_weight", leaf_weight, LEAF_WEIGHTS, forest, statistics, forest.is_leaf
         )
-    parent = forest.parent
+    # Equation edge-weight, omega(v) = (a(par(v)) + a(v)) / 2, in place: no array of a fit is longer.
+    # At a root, parent is -1 and the entry that it reads is not used.
+    edge = node[forest.parent]
+    edge /= 2
+    edge[forest.roots] = 0.0
+    own = node / 2
     # A leaf's own weight counts in full: it is an end point of the path, never a middle.
-    own = np.where(forest.is_leaf & (parent >= 0), node, node / 2)
-    # Equation edge-weight, omega(v) = (a(par(v)) + a(v)) / 2. At a root, parent is -1 and the entry
-    # that it reads is not used.
-    edge = own + np.where(parent >= 0, node[parent] / 2, 0.0)
+    ends = forest.is_leaf.copy()
+    ends[forest.roots] = False
+    own[ends] = node[ends]
+    edge += own
+    del own, ends
     with np.errstate(over="ignore"):
         # Equations tree-mass and forest-mass. Every tree has a node, so no segment is empty, which
         # `reduceat` would answer with a wrong number.
