@@ -21,10 +21,12 @@ def lean_model(model: Any) -> None:
     model : KPPRegressor, KPPClassifier or KPPEmbedding
         Just read from a file, so that nobody else has a part of it.
     """
-    if isinstance(model, KPPLinearModel):
-        _coefficients_of_the_layer(model)
-    for _, block in forest_blocks(model.map_):
-        make_lean(block, model.node_weight)
+    # What a file holds may overflow in sums that are only compared with what it holds otherwise.
+    with np.errstate(all="ignore"):
+        if isinstance(model, KPPLinearModel):
+            _coefficients_of_the_layer(model)
+        for _, block in forest_blocks(model.map_):
+            make_lean(block, model.node_weight)
 
 
 def _coefficients_of_the_layer(model: KPPLinearModel) -> None:

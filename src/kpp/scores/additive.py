@@ -15,7 +15,7 @@ from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
 from kpp.forest.arrays import Forest
 from kpp.forest.join import check_one_reading, join_forests
 from kpp.forest.route import route
-from kpp.forest.sums import gather_scores
+from kpp.forest.sums import gather_scores, path_sums
 from kpp.geometry.composed import forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 
@@ -183,8 +183,11 @@ class AdditiveForest(Shown):
             own = coef[:, first : first + block.shape[1]]
             first += block.shape[1]
             # P_k(v), the path sums of s_v w_v: all that a prediction needs from here on.
-            sums = [block.path_sums(block.scale * row) for row in own]
-            values = sums[0][None] if len(sums) == 1 else np.stack(sums)
+            # In place, parents before their children: no array of a fit is longer.
+            values = block.scale * own
+            forest = block.forest
+            for row in values:
+                path_sums(forest.tree_offsets, forest.parent, row, 0, forest.n_trees, row)
             blocks.append(ScoreBlock(name, block.forest, values, own, block.squared_scale, block))
         return cls(tuple(blocks), np.asarray(intercept, dtype=np.float64), classes)
 
