@@ -192,7 +192,7 @@ def path_weights(
         node = node + _resolve(
             "leaf_weight", leaf_weight, LEAF_WEIGHTS, forest, statistics, forest.is_leaf
         )
-    # Equation edge-weight, omega(v) = (a(par(v)) + a(v)) / 2, in place: no array of a fit is longer.
+    # Equation edge-weight, omega(v) = (a(par(v)) + a(v)) / 2, in place: no array is longer.
     # At a root, parent is -1 and the entry that it reads is not used.
     edge = node[forest.parent]
     edge /= 2
