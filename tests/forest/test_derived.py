@@ -20,7 +20,7 @@ from kpp.forest.derived import forget_numbers, let_go
 from kpp.forest.grow import grow_forest
 from kpp.forest.importers import import_forest
 from kpp.forest.layout import NODE_ARRAYS
-from kpp.forest.packed import PackedArray, PackedStatistics
+from kpp.forest.packed import PackedArray, PackedStatistics, PackedTogether
 
 
 def grown(**parameters):
@@ -151,6 +151,19 @@ def test_numbers_that_differ_are_kept_as_they_are(shape):
     assert packed.n_bytes <= values.nbytes
     values[...] = 0
     assert packed.array().any() == bool(values.size)  # not the caller's own memory
+
+
+@pytest.mark.parametrize("n_different", [1, 3, 300])
+def test_numbers_that_are_packed_together(n_different):
+    rng = np.random.default_rng(0)
+    which = rng.integers(n_different, size=2000)
+    a, b = rng.normal(size=n_different)[which], rng.normal(size=(n_different, 3))[which]
+    c = np.where(rng.random(2000) < 0.5, 0.0, -0.0)  # zeros of both signs, whatever the others are
+    packed = PackedTogether([a, b, c])
+    for mine, given in zip(packed.arrays(), (a, b, c), strict=True):
+        assert mine.shape == given.shape
+        assert mine.tobytes() == given.tobytes()
+    assert packed.n_bytes <= 2 * 2000 + 2 * n_different * 5 * 8
 
 
 @pytest.mark.parametrize("kind", [ExtraTreesRegressor, ExtraTreesClassifier])

@@ -32,7 +32,7 @@ CACHED = {
 LEAN = {LayerBlock: ScoreBlock, PackedStatistics: NodeStatistics, DerivedWeights: PathWeights}
 HIDDEN = {
     LayerBlock: CACHED | {"layer", "first"},
-    PackedStatistics: {"_packed", "_is_leaf"},
+    PackedStatistics: {"_at_splits", "_at_leaves", "_together", "_is_leaf"},
     DerivedWeights: {"forest", "node_weight"},
     PathMap: CACHED | {"_leaf_places"},
 }

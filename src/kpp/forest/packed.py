@@ -68,6 +68,51 @@ class PackedArray:
         return bits.view(np.float64).reshape(self.shape)
 
 
+class PackedTogether:
+    """Several arrays of float64 over the same nodes as one table and one place for each node.
+
+    A leaf of one row has the mean, the rounding of the variance and the count of that row: one
+    place instead of three.
+
+    Parameters
+    ----------
+    arrays : list of arrays of float64
+        Of the same length, at least one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.forest.packed import PackedTogether
+    >>> packed = PackedTogether([np.tile([1.0, 2.0], 500), np.ones((1000, 2))])
+    >>> packed.n_bytes, [a.shape for a in packed.arrays()]
+    (1048, [(1000,), (1000, 2)])
+    """
+
+    def __init__(self, arrays: list[FloatArray]) -> None:
+        bits = [np.ascontiguousarray(a, dtype=np.float64).view(np.int64) for a in arrays]
+        n_nodes = len(bits[0])
+        together = np.zeros(n_nodes, dtype=np.int64)
+        for column in (c for array in bits for c in array.reshape(n_nodes, -1).T):
+            known, codes = np.unique(column, return_inverse=True)
+            # Numbers below n^2, and again below n: pairs of a number and a code.
+            pairs = together * len(known) + codes.ravel()
+            together = np.unique(pairs, return_inverse=True)[1].ravel()
+        _, first = np.unique(together, return_index=True)
+        kinds = (np.uint8, np.uint16, np.uint32)
+        kind = next(k for k in kinds if len(first) <= np.iinfo(k).max + 1)
+        self.places = together.astype(kind)
+        self.tables = [array[first] for array in bits]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes in memory."""
+        return self.places.nbytes + sum(table.nbytes for table in self.tables)
+
+    def arrays(self) -> list[FloatArray]:
+        """Return the values, as new arrays."""
+        return [table[self.places].view(np.float64) for table in self.tables]
+
+
 class PackedStatistics(NodeStatistics):
     """`NodeStatistics` in less memory; each array is written out, and kept, when it is asked for.
 
@@ -91,34 +136,43 @@ class PackedStatistics(NodeStatistics):
     True
     """
 
-    _packed: dict[str, tuple[PackedArray, PackedArray]]
+    _at_splits: dict[str, PackedArray]
+    _at_leaves: dict[str, PackedArray]  # empty where they are packed together
+    _together: PackedTogether | None
     _is_leaf: AnyArray
 
     def __init__(self, statistics: NodeStatistics, forest: Forest) -> None:
         leaf = forest.left < 0
-        packed: dict[str, tuple[PackedArray, PackedArray]] = {}
-        for name in PER_NODE:
-            values = getattr(statistics, name)
-            if values is not None:
-                packed[name] = PackedArray(values[~leaf]), PackedArray(values[leaf])
+        known = {n: v for n in PER_NODE if (v := getattr(statistics, n)) is not None}
+        at_leaves = {name: PackedArray(values[leaf]) for name, values in known.items()}
+        together = PackedTogether([values[leaf] for values in known.values()])
+        if together.n_bytes < sum(part.n_bytes for part in at_leaves.values()):
+            at_leaves = {}
         # The fields of a frozen dataclass; those of nodes are properties here.
         vars(self).update(
             classes=statistics.classes,
             grown_on_impurity=statistics.grown_on_impurity,
-            _packed=packed,
+            _at_splits={name: PackedArray(values[~leaf]) for name, values in known.items()},
+            _at_leaves=at_leaves,
+            _together=None if at_leaves else together,
             _is_leaf=np.packbits(leaf),
         )
 
     @property
     def n_bytes(self) -> int:
         """Bytes in memory while nothing is written out."""
-        parts = (part.n_bytes for pair in self._packed.values() for part in pair)
-        return sum(parts) + int(self._is_leaf.nbytes)
+        parts = [*self._at_splits.values(), *self._at_leaves.values()]
+        together = 0 if self._together is None else self._together.n_bytes
+        return sum(part.n_bytes for part in parts) + together + int(self._is_leaf.nbytes)
 
     def _written_out(self, name: str) -> Any:
-        if name not in self._packed:
+        if name not in self._at_splits:
             return None
-        at_splits, at_leaves = (part.array() for part in self._packed[name])
+        at_splits = self._at_splits[name].array()
+        if self._together is None:
+            at_leaves = self._at_leaves[name].array()
+        else:
+            at_leaves = self._together.arrays()[list(self._at_splits).index(name)]
         n_nodes = len(at_splits) + len(at_leaves)
         leaf = np.unpackbits(self._is_leaf, count=n_nodes).astype(bool)
         values = np.empty((n_nodes, *at_splits.shape[1:]))
