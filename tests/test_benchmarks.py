@@ -8,6 +8,7 @@ from pathlib import Path
 import mutations
 import numpy as np
 import pandas as pd
+import size_models
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
@@ -42,10 +43,26 @@ def test_speed_predict(tmp_path):
     command = [sys.executable, BENCHMARKS / "speed_predict.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
     result = json.loads((tmp_path / "speed_predict.json").read_text())
-    assert len(result["predict"]) == 4
+    assert len(result["predict"]) == 9
+    assert result["slowest_row_ms"] > 0
     assert len(result["first_fit_s"]) == 2
     assert min(result["first_fit_s"]) > 0
     assert result["n_compiled"] > 0  # the cache was empty before the first fit
+
+
+def test_size_models(tmp_path):
+    command = [sys.executable, BENCHMARKS / "size_models.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    result = json.loads((tmp_path / "size_models.json").read_text())
+    assert [row["task"] for row in result["models"]] == ["numbers", "classes"]
+    for row in result["models"]:
+        assert row["loaded"] == row["after_predict"] < row["fitted"]
+    assert "| ratio |" in (tmp_path / "size_models.md").read_text()
+
+
+def test_array_bytes():
+    a = np.zeros(100)
+    assert size_models.array_bytes({"a": a, "view": [a[::2], a[3:]], "b": (b"12345", {1})}) == 805
 
 
 def test_speed_explain(tmp_path):

@@ -138,9 +138,9 @@ def run_blocks(work: Callable[[int], None], n_blocks: int, n_jobs: int | None) -
         Number of blocks.
     n_jobs : int or None
         scikit-learn's convention: None is 1 unless a ``joblib.parallel_config`` says otherwise,
-        -1 is all cores.
+        -1 is all cores. Looked at only where there are several blocks.
     """
-    n_threads = min(effective_n_jobs(n_jobs), n_blocks)
+    n_threads = _threads_for(n_blocks, n_jobs)
     if n_threads <= 1:
         for block in range(n_blocks):
             work(block)
@@ -150,6 +150,12 @@ def run_blocks(work: Callable[[int], None], n_blocks: int, n_jobs: int | None) -
     # Consuming the iterator waits for every block and raises what a block raised.
     for _ in _pools[n_threads].map(work, range(n_blocks)):
         pass
+
+
+def _threads_for(n_blocks: int, n_jobs: int | None) -> int:
+    """Threads worth having for so many blocks."""
+    # Counting the cores takes as long as the prediction of a row, and one block needs none of it.
+    return 1 if n_blocks <= 1 else min(effective_n_jobs(n_jobs), n_blocks)
 
 
 def sum_blocks(
@@ -174,7 +180,7 @@ def sum_blocks(
         As in `run_blocks`.
     """
     total = np.zeros(shape)
-    if min(effective_n_jobs(n_jobs), n_blocks) <= 1:
+    if _threads_for(n_blocks, n_jobs) <= 1:
         work(0, total)
         part = np.empty(shape) if n_blocks > 1 else total
         for block in range(1, n_blocks):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,6 @@ class KPPLinearModel(ShowsItsFit, ABC):
     """A linear layer on the embedding, fitted jointly over all trees."""
 
     map_: MapBlock
-    node_coef_: FloatArray
     additive_: AdditiveForest
     fits_: list[LinearFit]
     fold_fits_: list[LinearFit] | None
@@ -276,6 +276,12 @@ class KPPLinearModel(ShowsItsFit, ABC):
 
     # Using.
 
+    def _check_fitted(self) -> None:
+        # scikit-learn's check asks for all tags of the estimator, which for a single row is a
+        # sixth of the prediction.
+        if "map_" not in vars(self):
+            check_is_fitted(self, "map_")
+
     def at(self, X: Any) -> RoutedRows:
         """Check and route rows once, for any number of questions about them.
 
@@ -289,7 +295,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         rows : RoutedRows
             `predict` and everything else that takes this model and X takes them instead of X.
         """
-        check_is_fitted(self, "map_")
+        self._check_fitted()
         X = check_new_rows(self, X)
         leaf_ids = self.additive_.route(X, n_jobs=self.n_jobs)
         return RoutedRows(X, leaf_ids, self.map_, self.additive_, n_jobs=self.n_jobs)
@@ -313,7 +319,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _scores(self, X: Any) -> FloatArray:
-        check_is_fitted(self, "map_")
+        self._check_fitted()
         return routed_rows(self, X).scores
 
     def apply(self, X: Any) -> IntArray:
@@ -340,6 +346,17 @@ class KPPLinearModel(ShowsItsFit, ABC):
         """
         check_is_fitted(self, "map_")
         return self.additive_.in_one_forest(getattr(self, "feature_names_in_", None))
+
+    @cached_property
+    def node_coef_(self) -> FloatArray:
+        """Coefficients w, shape (m,) or (n_scores, m).
+
+        A fit sets them. A loaded model makes them from its only linear layer when they are asked
+        for, bit for bit.
+        """
+        (fit,) = self.fits_
+        coefficients: FloatArray = self._task.shaped(fit.node_coef)
+        return coefficients
 
     @property
     def duplicate_rows_(self) -> int | None:

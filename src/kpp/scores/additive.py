@@ -15,7 +15,7 @@ from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
 from kpp.forest.arrays import Forest
 from kpp.forest.join import check_one_reading, join_forests
 from kpp.forest.route import route
-from kpp.forest.sums import gather_leaves
+from kpp.forest.sums import gather_scores, path_sums
 from kpp.geometry.composed import forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 
@@ -93,6 +93,38 @@ class ScoreBlock:
         return tuple(f"{front}t{tree}" for tree in range(self.forest.n_trees))
 
 
+class LayerBlock(ScoreBlock):
+    """One forest of a model of one linear layer, which has the coefficients, and the map.
+
+    Parameters
+    ----------
+    block : ScoreBlock
+        With a map. Its path sums are kept, the other numbers of nodes are not.
+    layer : object
+        Its ``node_coef``, of shape (n_scores, m), holds the coefficients of all blocks.
+    first : int
+        The first of this block.
+    """
+
+    def __init__(self, block: ScoreBlock, layer: Any, first: int) -> None:
+        # The fields of a frozen dataclass; the others are properties here.
+        kept = {name: getattr(block, name) for name in ("name", "forest", "node_values", "map")}
+        vars(self).update(kept, node_rows=None, layer=layer, first=first)
+
+    @property
+    def coef(self) -> FloatArray:
+        """The coefficients w, shape (n_scores, n_nodes)."""
+        first = vars(self)["first"]
+        own: FloatArray = vars(self)["layer"].node_coef[:, first : first + self.forest.n_nodes]
+        return own
+
+    @property
+    def squared_scale(self) -> FloatArray:
+        """The squared coordinates, shape (n_nodes,)."""
+        assert self.map is not None
+        return self.map.squared_scale
+
+
 @dataclass(frozen=True, eq=False)
 class AdditiveForest(Shown):
     r"""A fitted model as forests with one number per node and score.
@@ -151,7 +183,11 @@ class AdditiveForest(Shown):
             own = coef[:, first : first + block.shape[1]]
             first += block.shape[1]
             # P_k(v), the path sums of s_v w_v: all that a prediction needs from here on.
-            values = np.stack([block.path_sums(block.scale * row) for row in own])
+            # In place, parents before their children: no array of a fit is longer.
+            values = block.scale * own
+            forest = block.forest
+            for row in values:
+                path_sums(forest.tree_offsets, forest.parent, row, 0, forest.n_trees, row)
             blocks.append(ScoreBlock(name, block.forest, values, own, block.squared_scale, block))
         return cls(tuple(blocks), np.asarray(intercept, dtype=np.float64), classes)
 
@@ -311,8 +347,7 @@ class AdditiveForest(Shown):
         """
         out = np.zeros((self.n_scores, leaf_ids[0].shape[1]))
         for block, leaves in zip(self.blocks, leaf_ids, strict=True):
-            for total, values in zip(out, block.node_values, strict=True):
-                _gather(leaves, values, total, n_jobs)
+            _gather(leaves, block.node_values, out, n_jobs)
         return out.T + self.intercept
 
     def scores(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
@@ -340,11 +375,6 @@ def _side_by_side(parts: list[FloatArray | None]) -> FloatArray | None:
 
 def _gather(leaf_ids: IntArray, values: FloatArray, out: FloatArray, n_jobs: int | None) -> None:
     """Add the values of each row's leaves, trees in order; the cut into rows changes nothing."""
-    blocks = blocks_of(len(out), -(-len(out) // ROWS_PER_BLOCK))
-
-    def work(b: int) -> None:
-        rows = slice(*blocks[b])
-        part = leaf_ids if len(blocks) == 1 else np.ascontiguousarray(leaf_ids[:, rows])
-        gather_leaves(part, values, 0, len(leaf_ids), out[rows])
-
-    run_blocks(work, len(blocks), n_jobs)
+    n_rows = out.shape[1]
+    blocks = blocks_of(n_rows, -(-n_rows // ROWS_PER_BLOCK))
+    run_blocks(lambda b: gather_scores(leaf_ids, values, *blocks[b], out), len(blocks), n_jobs)
