@@ -5,10 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fast_rates
 import mutations
 import numpy as np
 import pandas as pd
 import size_models
+import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
@@ -107,6 +109,36 @@ def test_certificates(tmp_path):
     assert all(row["n_finished"] == row["n_rows"] for row in result["raw"])
     assert all(row["n_above"] == 0 for row in result["veritas"] or [])
     assert (tmp_path / "certificates.png").stat().st_size > 10_000
+
+
+def test_fast_rates(tmp_path):
+    command = [sys.executable, BENCHMARKS / "fast_rates.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    result = json.loads((tmp_path / "fast_rates.json").read_text())
+    assert (len(result["regression"]), len(result["classification"])) == (4, 5)
+    for row in result["regression"]:
+        assert row["excess"]["negative"] == 0  # nothing in the ball is better than the best
+        assert np.shape(row["excess"]["values"]) == (3, row["repeats"])
+    for row in result["classification"]:
+        assert row["logistic"]["negative"] == 0
+    for row in result["classification"][:4]:
+        assert row["excess"]["negative"] == 0  # nothing is better than the Bayes rule
+    assert "| slope |" in (tmp_path / "fast_rates.md").read_text()
+    assert (tmp_path / "fast_rates.png").stat().st_size > 10_000
+
+
+def test_points_get_the_tail_that_is_asked_for():
+    size = np.random.default_rng(0).gamma(2.0, 1.0, 20_000)
+    for power in (0.25, 2.0):
+        share = fast_rates.with_tail(size, lambda u, power=power: u**power)
+        assert share.sum() == pytest.approx(1, rel=1e-12)
+        for u in (0.05, 0.3, 0.9):
+            assert share[size <= u].sum() == pytest.approx(u**power / 2, rel=0.02)
+
+
+def test_slopes():
+    sizes = [100, 400, 1600]
+    assert fast_rates.slope(sizes, [3.0, 1.5, 0.75]) == pytest.approx(-0.5, rel=1e-12)
 
 
 def test_mutations_are_one_change_each():

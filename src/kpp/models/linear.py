@@ -22,6 +22,7 @@ from kpp.geometry.maps import MapBlock
 from kpp.models.data import FitData, check_groups, check_new_rows, check_rows
 from kpp.models.fits import LinearFit
 from kpp.models.fitting import FittedPlan, fit_plan
+from kpp.models.fold_out import LeaveOneFoldOut, leave_one_fold_out
 from kpp.models.grower import Grower, check_map_parameters, forest_specs, takes_nan
 from kpp.models.plans import Splitter
 from kpp.models.record import FitRecord
@@ -273,6 +274,72 @@ class KPPLinearModel(ShowsItsFit, ABC):
                     f"{type(self).__name__} needs a forest that is a {task}; got {spec!r}."
                 )
         return specs
+
+    def leave_one_fold_out(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        cv: Any = None,
+        alpha: float | None = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> LeaveOneFoldOut:
+        """Predict every fold by a forest and a linear layer that have not seen it.
+
+        For each fold the forest is grown and the linear layer fitted anew on the other folds, at
+        one alpha, the same number everywhere: the paper's leave-one-fold-out map. The model
+        itself is left as it is, and need not be fitted.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Target.
+        cv : int or splitter, optional
+            Folds; the model's `cv` by default. Every row must be in one test fold. A number
+            stratifies the folds of a classifier by all labels, as everywhere.
+        alpha : float, optional
+            Penalty. By default the model's own, or, where that is "auto", the one that its fit
+            has chosen; a choice that saw these rows has seen every fold.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows, in the fits and in the errors.
+        groups : array-like of shape (n_rows,), optional
+            Rows that belong together; the folds of a number `cv` keep them whole.
+
+        Returns
+        -------
+        result : LeaveOneFoldOut
+            Out-of-fold predictions, the models and linear layers of the folds, their errors,
+            norms, traces and effective dimensions, and the averaged predictor.
+
+        Notes
+        -----
+        In the shared regime the trees of a fold's model have seen the labels that its linear
+        layer was fitted on: the error on the fold is honest, and bounds on the rows of the fit
+        are diagnostics. ``regime="cross-fit"`` separates these as well.
+
+        References
+        ----------
+        PB-03 in table diabetes-honest.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> from sklearn.model_selection import KFold
+        >>> from kpp import KPPRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> forest = RandomForestRegressor(30, max_depth=6, random_state=0)
+        >>> model = KPPRegressor(forest, alpha=0.4329)
+        >>> left_out = model.leave_one_fold_out(X, y, cv=KFold(5, shuffle=True, random_state=0))
+        >>> print(round(left_out.error, 2), left_out.effective_dimensions.mean().round(3))
+        57.33 0.08
+        """
+        return leave_one_fold_out(
+            self, X, y, cv=cv, alpha=alpha, sample_weight=sample_weight, groups=groups
+        )
 
     # Using.
 
