@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -12,14 +11,14 @@ from kpp.certificates._box_loops import box_minima, descend, joint_minimum
 from kpp.certificates._loops import Minima, leaf_minima
 from kpp.certificates.flips import Flip
 from kpp.certificates.node_tables import gamma, largest_values
+from kpp.certificates.radii import Radii
 from kpp.forest.arrays import Forest
-from kpp.forest.layout import CATEGORICAL, NUMERICAL
+from kpp.forest.layout import CATEGORICAL
 
 # In this order: of several outcomes the smallest counts.
 PROVED, FOUND, OPEN = 1, -1, 0
 GROUP_SIZES = (2, 4, 8)
 MAX_SWEEPS = 10
-LARGEST = float(np.finfo(np.float64).max)
 
 
 class Splits:
@@ -37,34 +36,12 @@ class Splits:
         self.forest = forest
         self.is_free = is_free
         self.is_categorical = categorical_columns(forest)
-        numerical = forest.split_kind == NUMERICAL
-        pairs = np.unique(
-            np.column_stack([forest.feature[numerical], forest.threshold[numerical]]), axis=0
-        )
-        self.feature = pairs[:, 0].astype(np.int64)
-        self.threshold = pairs[:, 1]
-        self.is_split = np.bincount(self.feature, minlength=forest.n_features) > 0
-        edges = np.searchsorted(self.feature, np.arange(forest.n_features + 1))
-        self.thresholds = [self.threshold[first:last] for first, last in pairwise(edges)]
+        self.thresholds = forest.column_thresholds
+        self.is_split = np.array([len(own) > 0 for own in self.thresholds])
 
-    def radii(self, x: FloatArray, scale: FloatArray) -> FloatArray:
-        """Radii just below those at which a side of the box around x meets a threshold, rising.
-
-        Just below: what rounding may add to a side is taken off, some units in the last place.
-        The last one is infinite. Before it comes the largest float where an infinite value, which
-        no finite radius moves, is all that is left to move.
-        """
-        value, unit, t = x[self.feature], scale[self.feature], self.threshold
-        # Columns without a unit stay, columns of an infinite one are free at any radius: neither
-        # has a radius at which a side meets a threshold.
-        moves = (unit > 0) & np.isfinite(unit) & np.isfinite(value) & np.isfinite(t)
-        stays = (unit > 0) & np.isfinite(unit) & np.isinf(value)
-        value, unit, t = value[moves], unit[moves], t[moves]
-        ulp = np.spacing(np.maximum(np.abs(value), np.abs(t)))
-        with np.errstate(over="ignore"):
-            radius = (np.abs(value - t) - 4 * ulp) / unit * (1 - 2.0**-50)
-        radius = np.append(radius, [LARGEST if stays.any() else 0.0, np.inf])
-        return np.unique(radius[radius > 0])
+    def radii(self, x: FloatArray, scale: FloatArray) -> Radii:
+        """Radii at which a side of the box around x meets a threshold."""
+        return Radii(self.thresholds, x, scale)
 
     def box(self, x: FloatArray, scale: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         """Interval per column that holds every float within the radius, rounded outward.
