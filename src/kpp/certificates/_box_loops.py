@@ -15,7 +15,9 @@ from kpp._compile import compiled
 from kpp.forest.nodes import category_goes_left, is_categorical
 
 
-@compiled("Nodes; in b1[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; out f8[]")
+@compiled(
+    "Nodes; in b1[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; out f8[]"
+)
 def box_minima(
     nodes: Any,
     is_free: Any,
@@ -24,12 +26,15 @@ def box_minima(
     x: Any,
     low: Any,
     high: Any,
+    floor: Any,
+    ceiling: Any,
     minimum: Any,
 ) -> None:
     """Least value of a leaf that the box reaches, in each tree.
 
     `least_below` is the least value of a leaf below each node: subtrees that cannot improve on
-    what was found are left out.
+    what was found are left out. `floor` and `ceiling` are the same of a larger and of a smaller
+    box, or what bounds them: a tree is searched only as far as they leave it open.
     """
     tree_offsets, left = nodes.tree_offsets, nodes.left
     feature, threshold = nodes.feature, nodes.threshold
@@ -40,8 +45,9 @@ def box_minima(
     for tree in range(tree_offsets.size - 1):
         stack[0] = tree_offsets[tree]
         n_open = 1
-        least = np.inf
-        while n_open > 0:
+        # A smaller box reaches this already.
+        least = ceiling[tree]
+        while n_open > 0 and least > floor[tree]:
             n_open -= 1
             v = stack[n_open]
             # Nothing below improves on what was found. What gets past this at a leaf is a new least

@@ -91,6 +91,18 @@ class Outcome:
     point: FloatArray | None = None
 
 
+@dataclass
+class Nested:
+    """Least values per tree of boxes of one row: of a box around the next, of one in it, the last.
+
+    What the first two leave no doubt of is not computed again.
+    """
+
+    floor: FloatArray | None = None
+    ceiling: FloatArray | None = None
+    latest: FloatArray | None = None
+
+
 class BoxFlip:
     r"""One way for the answer to change, tested on boxes.
 
@@ -113,6 +125,8 @@ class BoxFlip:
         self.fixed = np.zeros_like(splits.is_free)
         forest = splits.forest
         self.least_below = least_below
+        self.floor = least_below[forest.roots]
+        self.ceiling = np.full(forest.n_trees, np.inf)
         size = largest_values(forest, flip.value).sum()
         # sigma of the page on proofs: what the sum over the trees may be off by.
         self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(flip.offset))
@@ -121,16 +135,33 @@ class BoxFlip:
         self.need = self.slack - flip.offset
         self.flips_below = -flip.offset - 2 * flip.tau - self.slack
 
-    def minima(self, x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    def minima(
+        self, x: FloatArray, low: FloatArray, high: FloatArray, nested: Nested | None = None
+    ) -> FloatArray:
         """Least value that the box reaches in each tree, shape (n_trees,)."""
+        floor, ceiling = self.floor, self.ceiling
+        if nested is not None:
+            floor = floor if nested.floor is None else nested.floor
+            ceiling = ceiling if nested.ceiling is None else nested.ceiling
         out = np.empty(self.splits.forest.n_trees)
         nodes, is_free = self.splits.forest.nodes, self.splits.is_free
-        box_minima(nodes, is_free, self.least_below, self.value, x, low, high, out)
+        least_below, value = self.least_below, self.value
+        box_minima(nodes, is_free, least_below, value, x, low, high, floor, ceiling, out)
         return out
 
-    def certifies(self, i: int, x: FloatArray, low: FloatArray, high: FloatArray) -> bool:
+    def certifies(
+        self,
+        i: int,
+        x: FloatArray,
+        low: FloatArray,
+        high: FloatArray,
+        nested: Nested | None = None,
+    ) -> bool:
         """Whether tree by tree the box keeps the answer of row i."""
-        return bool(self.minima(x, low, high).sum() > self.need[i])
+        minima = self.minima(x, low, high, nested)
+        if nested is not None:
+            nested.latest = minima
+        return bool(minima.sum() > self.need[i])
 
     def search(
         self,
@@ -205,8 +236,8 @@ class BoxFlip:
     def _at(self, x: FloatArray) -> FloatArray:
         """Values of the leaves that x itself reaches, with the categories that it has."""
         out = np.empty(self.splits.forest.n_trees)
-        nodes = self.splits.forest.nodes
-        box_minima(nodes, self.fixed, self.least_below, self.value, x, x, x, out)
+        nodes, bounds = self.splits.forest.nodes, (self.floor, self.ceiling)
+        box_minima(nodes, self.fixed, self.least_below, self.value, x, x, x, *bounds, out)
         return out
 
     def _joint(
@@ -287,7 +318,8 @@ def least_values(forest: Forest, value: FloatArray) -> FloatArray:
     # value below each node.
     minima, no_distance = Minima(1.0, below, best, arg_value), np.zeros(forest.n_nodes)
     arg = np.empty(forest.n_nodes, dtype=np.int32)
-    leaf_minima(forest.nodes, no_distance, value, minima, 0, forest.n_trees, arg)
+    trees = (forest.tree_offsets, forest.parent, forest.left)
+    leaf_minima(*trees, no_distance, value, *minima, 0, forest.n_trees, arg)
     return below
 
 

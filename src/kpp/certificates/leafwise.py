@@ -67,8 +67,9 @@ def minima_at(tables: NodeTables, value: FloatArray, mu: float) -> Minima:
     minima = Minima(float(mu), below, best, arg_value)
     arg = np.empty(forest.n_nodes, dtype=np.int32)
     blocks = blocks_of(forest.n_trees, N_TREE_BLOCKS)
+    trees = (forest.tree_offsets, forest.parent, forest.left)
     run_blocks(
-        lambda b: leaf_minima(forest.nodes, tables.C, value, minima, *blocks[b], arg),
+        lambda b: leaf_minima(*trees, tables.C, value, *minima, *blocks[b], arg),
         len(blocks),
         tables.n_jobs,
     )
@@ -234,7 +235,9 @@ def _climb(
         lambda block: tangent_steps(
             leaf_ids,
             rows,
-            tables.forest.nodes,
+            tables.forest.tree_offsets,
+            tables.forest.parent,
+            tables.forest.left,
             tables.C,
             flip.value,
             offset,

@@ -10,7 +10,7 @@ import numpy as np
 
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import FloatArray, OffsetArray
-from kpp.certificates.boxes import FOUND, PROVED, BoxFlip, Splits
+from kpp.certificates.boxes import FOUND, PROVED, BoxFlip, Nested, Splits
 from kpp.certificates.radii import RisingRadii
 
 ROWS_PER_BLOCK = 4
@@ -87,10 +87,20 @@ class Search:
     def tree_by_tree(self, row: int) -> None:
         """The largest radius whose box no flip reaches, tree by tree."""
         x = self.rows[row]
+        tests = [(flip, i, Nested()) for flip, i in self.flips[row]]
 
         def holds(radius: float) -> bool:
             box = self.splits.box(x, self.scale, radius)
-            return all(flip.certifies(i, x, *box) for flip, i in self.flips[row])
+            for k, (flip, i, nested) in enumerate(tests):
+                if not flip.certifies(i, x, *box, nested):
+                    # From here on boxes are smaller, and what passed this one passes them too.
+                    nested.floor = nested.latest
+                    del tests[:k]
+                    return False
+            # From here on boxes are larger.
+            for _, _, nested in tests:
+                nested.ceiling = nested.latest
+            return True
 
         # A larger box reaches no fewer leaves, so the test turns false once, and halving finds
         # where.
