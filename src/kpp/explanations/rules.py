@@ -301,11 +301,19 @@ def _wording(question: Question, tables: _Tables, row: RoutedRows) -> Wording:
     return Wording(
         tables.vocabulary,
         question.names,
-        [column_of(row.X, j)[0] for j in range(len(question.names))],
+        _values(row.X),
         missing=getattr(model, "missing_columns_", None),
         # In the other regimes every row of the fit has grown some tree.
         other=regime.splits_rows or regime.takes_grown_forest,
     )
+
+
+def _values(X: Any) -> list[Any]:
+    """The values of one row, each of the kind that its column has."""
+    if hasattr(X, "iloc"):
+        # At once: a data frame takes long to give its columns one by one.
+        return list(X.to_numpy(dtype=object)[0])
+    return [column_of(X, j)[0] for j in range(X.shape[1])]
 
 
 def _probability(question: Question, scores: FloatArray, output: Output) -> float | None:
