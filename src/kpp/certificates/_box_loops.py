@@ -15,9 +15,7 @@ from kpp._compile import compiled
 from kpp.forest.nodes import category_goes_left, is_categorical
 
 
-@compiled(
-    "Nodes; in b1[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; out f8[]"
-)
+@compiled("Nodes; in b1[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; out f8[]")
 def box_minima(
     nodes: Any,
     is_free: Any,

@@ -173,7 +173,7 @@ def _rows_per_scan(forest: Forest) -> float:
 def _grid_factor(forest: Forest, n_rows: int) -> float:
     """From one grid point to the next: far where a scan costs more than the steps of all rows."""
     scans = n_rows / _rows_per_scan(forest)
-    return 8.0 if scans < 1 else 4.0 if scans < 4 else 2.0
+    return 8.0 if scans < 0.1 else 4.0 if scans < 1 else 2.0
 
 
 def _values_at(flip: Flip, leaf_ids: IntArray) -> FloatArray:

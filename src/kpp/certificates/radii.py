@@ -1,4 +1,4 @@
-"""Radii at which a box meets a threshold: millions in a large forest, of which few are looked at."""
+"""Radii at which a box meets a threshold: millions in a large forest, few of them looked at."""
 
 from __future__ import annotations
 

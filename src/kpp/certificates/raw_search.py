@@ -172,4 +172,3 @@ class Search:
         # Rounded up: an upper end of the bracket must not lie below the counterexample's true
         # distance.
         return float(np.nextafter(steps.max(initial=0.0), np.inf))
-
