@@ -68,15 +68,15 @@ def made_table(n_rows: int, n_trees: int) -> tuple[Any, ...]:
     Z, y = make_classification(
         n_rows, 45, n_informative=20, n_redundant=5, flip_y=0.2, random_state=0
     )
-    columns: dict[str, Any] = {f"number{j}": Z[:, j] for j in range(25)}
-    columns["number3"] = np.where(random.random(n_rows) < 0.05, np.nan, columns["number3"])
+    X = pd.DataFrame({f"n{j}": Z[:, j] for j in range(25)})
     for j in range(25, 45):
         k = int(random.integers(3, 12))
         cuts = np.quantile(Z[:, j], np.linspace(0, 1, k + 1)[1:-1])
         codes = np.digitize(Z[:, j] + random.normal(size=n_rows), cuts)
-        columns[f"name{j}"] = np.array([f"v{c}" for c in range(k)], dtype=object)[codes]
-    X, order = pd.DataFrame(columns), random.permutation(n_rows)
-    test, train = np.sort(order[: n_rows // 5]), np.sort(order[n_rows // 5 :])
+        X[f"c{j}"] = np.array([f"v{c}" for c in range(k)], dtype=object)[codes]
+    X.loc[random.random(n_rows) < 0.05, "n3"] = np.nan
+    order, n_train = np.random.default_rng(1).permutation(n_rows), 4 * n_rows // 5
+    train, test = np.sort(order[:n_train]), np.sort(order[n_train:])
     pipeline: Pipeline = build("classification", FitOptions(trees=n_trees, jobs=2))
     X_train = X.iloc[train].reset_index(drop=True)
     pipeline.fit(X_train, y[train])
@@ -98,7 +98,7 @@ def kept(name: str, make: Callable[[], Any], folder: Path | None) -> Any:
 def measure_questions(model: Any, X: Any, n_rules: int) -> dict[str, float]:
     """Questions about single rows of the regressor, after one for compilation and tables."""
     model.set_params(n_jobs=1)
-    epsilon = {"epsilon": 1.0}
+    epsilon: dict[str, Any] = {"epsilon": 1.0}
     found = {}
     first = seconds_of(lambda: explain_rules(model, X[0]))
     rows = X[1 : 1 + n_rules]
@@ -110,7 +110,7 @@ def measure_questions(model: Any, X: Any, n_rules: int) -> dict[str, float]:
     found["explain_training_rows, 10 rows"] = seconds_of(
         lambda: [explain_training_rows(model, x) for x in X[:10]]
     )
-    raw = {"scale": "std", **epsilon}
+    raw: dict[str, Any] = {"scale": "std", **epsilon}
     certify_raw(model, X[:1], effort=10, **raw)
     found["certify_raw without search, 10 rows, one call"] = seconds_of(
         lambda: certify_raw(model, X[:10], effort=0, **raw)
@@ -206,26 +206,33 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--quick", action="store_true", help="small data, to try it out")
     parser.add_argument("--fits", type=Path, help="folder that keeps the fitted models")
+    parser.add_argument("--rows", type=int, help="rows to explore in the report; 0 for no report")
     parser.add_argument("--before", type=Path, help="speed_report.json of an earlier version")
     arguments = parser.parse_args()
     quick = arguments.quick
     n_train, n_rules = (200, 5) if quick else (10_000, 100)
     n_table, n_trees, max_rows = (300, 5, 3) if quick else (100_000, 100, 60)
+    if arguments.rows is not None:
+        max_rows = arguments.rows
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model, X = kept("numbers", lambda: made_numbers(n_train, 200), arguments.fits)
+        model, X = kept("numbers", lambda: made_numbers(n_train, 1000), arguments.fits)
         questions = measure_questions(model, X, n_rules)
         nodes = model.forest_.n_nodes
         del model
-        fitted = kept("table", lambda: made_table(n_table, n_trees), arguments.fits)
-        report, complete = measure_report(fitted, max_rows)
+        report: dict[str, float] = {}
+        complete, table_nodes = False, 0
+        if max_rows > 0:
+            fitted = kept("table", lambda: made_table(n_table, n_trees), arguments.fits)
+            report, complete = measure_report(fitted, max_rows)
+            table_nodes = fitted[0][-1].forest_.n_nodes
     result = {
         **versions(),
         "train": n_train,
         "nodes": nodes,
         "table": n_table,
         "trees": n_trees,
-        "table_nodes": fitted[0][-1].forest_.n_nodes,
+        "table_nodes": table_nodes,
         "max_rows": max_rows,
         "complete": complete,
         "questions": questions,

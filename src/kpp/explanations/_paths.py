@@ -56,12 +56,13 @@ class RowPaths:
         leaves = [np.ascontiguousarray(leaf_ids[:, 0]) for leaf_ids in row.leaf_ids]
         is_told = wording.missing | wording.other
         parts = []
-        for number, (block, forest) in enumerate(zip(blocks, wording.forests, strict=True)):
-            node, tree, code = _walk(forest, leaves[number], is_told, wording.is_exact)
+        for b, (block, forest) in enumerate(zip(blocks, wording.forests, strict=True)):
+            node, tree, code = _walk(forest, leaves[b], is_told, wording.is_exact)
             kept = np.flatnonzero(block.scale_of(node) != 0)
-            parts.append((np.full(len(kept), number), tree[kept], node[kept], code[kept]))
-        arrays = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return cls(blocks, wording.forests, leaves, wording.categories, *arrays)
+            parts.append((np.full(len(kept), b), tree[kept], node[kept], code[kept]))
+        number, tree, node, code = (np.concatenate(part) for part in zip(*parts, strict=True))
+        categories = wording.categories
+        return cls(blocks, wording.forests, leaves, categories, number, tree, node, code)
 
     def contribution(self, score: int) -> FloatArray:
         """What each node adds to a score, shape (n_path_nodes,)."""
