@@ -85,6 +85,18 @@ def test_speed_start(tmp_path):
     assert "| of `import sklearn` |" in (tmp_path / "speed_start.md").read_text()
 
 
+def test_speed_report(tmp_path):
+    command = [sys.executable, BENCHMARKS / "speed_report.py", "--quick", "--out", tmp_path]
+    subprocess.run([*command, "--fits", tmp_path / "fits"], check=True, capture_output=True)
+    result = json.loads((tmp_path / "speed_report.json").read_text())
+    assert result["complete"]
+    assert {"explain_rules, 5 rows", "certify, 100 rows"} <= set(result["questions"])
+    assert {"rows", "rows, rules", "rows, raw", "in all"} <= set(result["report"])
+    again = [*command, "--fits", tmp_path / "fits", "--before", tmp_path / "speed_report.json"]
+    subprocess.run(again, check=True, capture_output=True)
+    assert "times faster" in (tmp_path / "speed_report.md").read_text()
+
+
 def test_accuracy_defaults(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))

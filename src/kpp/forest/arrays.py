@@ -18,6 +18,7 @@ from kpp.forest.layout import (
     CATEGORICAL,
     MAX_NODES,
     NODE_ARRAYS,
+    NUMERICAL,
     Tree,
     check_layout,
     lay_out,
@@ -504,6 +505,23 @@ class Forest(Shown):
     def splits(self) -> Splits:
         """Those of them that a walk down a tree reads."""
         return Splits(*(getattr(self, name) for name in Splits._fields))
+
+    @cached_property
+    def in_float64(self) -> Forest:
+        """A forest that compares in float64 and decides like this one; see `join.as_float64`."""
+        from kpp.forest.join import compare_in_float64
+
+        return compare_in_float64(self)
+
+    @cached_property
+    def column_thresholds(self) -> tuple[FloatArray, ...]:
+        """Distinct thresholds of the numerical splits on each column, rising; one array each."""
+        splits = np.flatnonzero(self.split_kind == NUMERICAL)
+        # Numbers of 16 bits are put in order in linear time.
+        small = np.uint16 if self.n_features <= 2**16 else np.int32
+        order = splits[np.argsort(self.feature[splits].astype(small), kind="stable")]
+        ends = np.cumsum(np.bincount(self.feature[order], minlength=self.n_features))
+        return tuple(map(np.unique, np.split(self.threshold[order], ends[:-1])))
 
     @property
     def roots(self) -> OffsetArray:

@@ -112,7 +112,7 @@ def report(
         whether they are like those of the fit. Such rows are not called test rows.
     max_rows : int, default=60
         Most rows to explore: a third of large error, a third of small certified radius, the
-        others at random. Each takes a tenth of a second or more, most of it for its rules.
+        others at random. Each takes a tenth of a second or more in a large model.
     times : bool, default=True
         Whether to say when the report was made, and how long each section took. Without, the
         same inputs give the same bytes.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from kpp.geometry.maps import MapBlock, PathMap
 
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestRegressor
+
+Table = TypeVar("Table")
 
 # Runs of rows for threads; each row adds its trees in order, so the cut changes no bit.
 ROWS_PER_BLOCK = 4096
@@ -65,6 +67,19 @@ class ScoreBlock:
         parent = self.forest.parent
         above = np.where(parent >= 0, self.node_values[:, parent], 0.0)
         return np.ascontiguousarray(self.node_values - above)
+
+    def contribution_of(self, score: int, nodes: AnyArray) -> FloatArray:
+        """What some nodes add to one score, shape (n,): entries of `contribution`, to the bit."""
+        if self.coef is not None and self.squared_scale is not None:
+            return np.asarray(self.scale_of(nodes) * self.coef[score, nodes])
+        values, parent = self.node_values[score], self.forest.parent[nodes]
+        return np.asarray(values[nodes] - np.where(parent >= 0, values[parent], 0.0))
+
+    def scale_of(self, nodes: AnyArray) -> FloatArray:
+        """The coordinates of some nodes, shape (n,): entries of `scale`, to the bit."""
+        if self.squared_scale is None:
+            return self.scale[nodes]
+        return np.asarray(np.sqrt(self.squared_scale[nodes]))
 
     @property
     def scale(self) -> FloatArray:
@@ -227,6 +242,35 @@ class AdditiveForest(Shown):
     def forest(self) -> Forest:
         """All trees in one forest, block after block; in float64 where blocks differ."""
         return join_forests([block.forest for block in self.blocks])
+
+    def once(self, make: Callable[..., Table], *arguments: Any) -> Table:
+        """Return ``make(*arguments)``, made at the first call and kept with this object.
+
+        For tables over the nodes that questions about single rows would otherwise compute anew
+        for each row. They are neither pickled nor copied.
+
+        Parameters
+        ----------
+        make : callable
+            What makes the table. It is called once, so the arguments must follow from this object
+            or from the model that holds it.
+        *arguments
+            What it is given. Whatever it returns should not refer to this object, so that both
+            are freed together at once.
+
+        Returns
+        -------
+        table : object
+        """
+        tables = self.__dict__.setdefault("_tables", {})
+        if make not in tables:
+            tables[make] = make(*arguments)
+        table: Table = tables[make]
+        return table
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The fields alone: whatever was computed from them is computed again where it is needed.
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
     def node_values(self) -> FloatArray:
