@@ -31,3 +31,15 @@ def mixed_table(n_rows=160, seed=0):
     frame.loc[::7, "size"] = np.nan
     frame.loc[::11, "colour"] = None
     return frame
+
+
+def visits(n_patients=60, seed=0):
+    """A few rows of each patient, who is ill or not."""
+    random = np.random.default_rng(seed)
+    patient = np.repeat(np.arange(n_patients), random.integers(1, 6, n_patients))
+    ill = random.random(n_patients) < 0.5
+    frame = pd.DataFrame(random.normal(size=(len(patient), 3)), columns=list("abc"))
+    frame["a"] += 2.0 * ill[patient]
+    frame["patient"] = 1_000_000_000 + patient
+    frame["ill"] = np.where(ill[patient], "yes", "no")
+    return frame

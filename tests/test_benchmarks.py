@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fast_rates
 import mutations
 import numpy as np
 import pandas as pd
+import size_models
+import pytest
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
@@ -42,10 +45,26 @@ def test_speed_predict(tmp_path):
     command = [sys.executable, BENCHMARKS / "speed_predict.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
     result = json.loads((tmp_path / "speed_predict.json").read_text())
-    assert len(result["predict"]) == 4
+    assert len(result["predict"]) == 9
+    assert result["slowest_row_ms"] > 0
     assert len(result["first_fit_s"]) == 2
     assert min(result["first_fit_s"]) > 0
     assert result["n_compiled"] > 0  # the cache was empty before the first fit
+
+
+def test_size_models(tmp_path):
+    command = [sys.executable, BENCHMARKS / "size_models.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    result = json.loads((tmp_path / "size_models.json").read_text())
+    assert [row["task"] for row in result["models"]] == ["numbers", "classes"]
+    for row in result["models"]:
+        assert row["loaded"] == row["after_predict"] < row["fitted"]
+    assert "| ratio |" in (tmp_path / "size_models.md").read_text()
+
+
+def test_array_bytes():
+    a = np.zeros(100)
+    assert size_models.array_bytes({"a": a, "view": [a[::2], a[3:]], "b": (b"12345", {1})}) == 805
 
 
 def test_speed_explain(tmp_path):
@@ -54,6 +73,28 @@ def test_speed_explain(tmp_path):
     (row,) = json.loads((tmp_path / "speed_explain.json").read_text())["depths"]
     assert row["kpp_deviation"] < 1e-12
     assert row["shap_deviation"] < 1e-8
+
+
+def test_speed_start(tmp_path):
+    command = [sys.executable, BENCHMARKS / "speed_start.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    rows = json.loads((tmp_path / "speed_start.json").read_text())["start"]
+    assert [row["of_sklearn"] for row in rows if row["what"] == "import sklearn"] == [1]
+    assert {"kpp --version", "kpp --help", "kpp fit --help"} <= {row["what"] for row in rows}
+    assert all(row["busy_s"] > 0 and row["least_s"] > 0 for row in rows)
+    assert "| of `import sklearn` |" in (tmp_path / "speed_start.md").read_text()
+
+
+def test_speed_report(tmp_path):
+    command = [sys.executable, BENCHMARKS / "speed_report.py", "--quick", "--out", tmp_path]
+    subprocess.run([*command, "--fits", tmp_path / "fits"], check=True, capture_output=True)
+    result = json.loads((tmp_path / "speed_report.json").read_text())
+    assert result["complete"]
+    assert {"explain_rules, 5 rows", "certify, 100 rows"} <= set(result["questions"])
+    assert {"rows", "rows, rules", "rows, raw", "in all"} <= set(result["report"])
+    again = [*command, "--fits", tmp_path / "fits", "--before", tmp_path / "speed_report.json"]
+    subprocess.run(again, check=True, capture_output=True)
+    assert "times faster" in (tmp_path / "speed_report.md").read_text()
 
 
 def test_accuracy_defaults(tmp_path):
@@ -80,6 +121,36 @@ def test_certificates(tmp_path):
     assert all(row["n_finished"] == row["n_rows"] for row in result["raw"])
     assert all(row["n_above"] == 0 for row in result["veritas"] or [])
     assert (tmp_path / "certificates.png").stat().st_size > 10_000
+
+
+def test_fast_rates(tmp_path):
+    command = [sys.executable, BENCHMARKS / "fast_rates.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    result = json.loads((tmp_path / "fast_rates.json").read_text())
+    assert (len(result["regression"]), len(result["classification"])) == (4, 5)
+    for row in result["regression"]:
+        assert row["excess"]["negative"] == 0  # nothing in the ball is better than the best
+        assert np.shape(row["excess"]["values"]) == (3, row["repeats"])
+    for row in result["classification"]:
+        assert row["logistic"]["negative"] == 0
+    for row in result["classification"][:4]:
+        assert row["excess"]["negative"] == 0  # nothing is better than the Bayes rule
+    assert "| slope |" in (tmp_path / "fast_rates.md").read_text()
+    assert (tmp_path / "fast_rates.png").stat().st_size > 10_000
+
+
+def test_points_get_the_tail_that_is_asked_for():
+    size = np.random.default_rng(0).gamma(2.0, 1.0, 20_000)
+    for power in (0.25, 2.0):
+        share = fast_rates.with_tail(size, lambda u, power=power: u**power)
+        assert share.sum() == pytest.approx(1, rel=1e-12)
+        for u in (0.05, 0.3, 0.9):
+            assert share[size <= u].sum() == pytest.approx(u**power / 2, rel=0.02)
+
+
+def test_slopes():
+    sizes = [100, 400, 1600]
+    assert fast_rates.slope(sizes, [3.0, 1.5, 0.75]) == pytest.approx(-0.5, rel=1e-12)
 
 
 def test_mutations_are_one_change_each():

@@ -150,6 +150,7 @@ def shown():
         "BlockMap": geometry.BlockMap([("a", embedding.map_), ("b", embedding.map_)]),
         "CenteredMap": classifier.map_.centered(),
         "PathMap": embedding.map_,
+        "LeaveOneFoldOut": regressor.leave_one_fold_out(Xd, yd),
         "OperatorConcentration": geometry.operator_concentration(embedding, X[:5]),
         "DiscrepancyCurve": kpp.half_forest_discrepancy(embedding, X, curve=True),
         "IsometryCheck": geometry.check_isometry(embedding, X),

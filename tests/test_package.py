@@ -1,5 +1,7 @@
 """The public surface, the import, and the compiled loops' cache."""
 
+import ast
+import importlib
 import inspect
 import os
 import subprocess
@@ -115,6 +117,58 @@ def run_python(code, **environment):
     )
 
 
+def typed_names():
+    """Public name -> room, as checkers and editors read it."""
+    (block,) = (
+        node
+        for node in ast.parse(inspect.getsource(kpp)).body
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name)
+    )
+    return {
+        (node.module, alias.asname or alias.name) for node in block.body for alias in node.names
+    }
+
+
+def test_checkers_are_told_the_names_that_are_imported():
+    names = {(f"kpp.{room}", name) for name, room in kpp._ROOM_OF.items()}
+    assert typed_names() == names
+    assert sorted(kpp._ROOM_OF) == sorted(kpp.__all__)
+    for name, room in kpp._ROOM_OF.items():
+        module = importlib.import_module(f"kpp.{room}")
+        assert getattr(kpp, name) is getattr(module, name)
+        assert name in module.__all__
+    assert {*kpp.__all__, *kpp._ROOMS} <= set(dir(kpp))
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = kpp.no_such_name
+
+
+def test_the_package_itself_imports_nothing():
+    code = """
+import sys
+before = set(sys.modules)
+import kpp
+print(sorted(set(sys.modules) - before))
+assert set(kpp.__all__) <= set(dir(kpp))
+assert kpp.io.describe is kpp.io.loading.describe  # a room without an import of its own
+from kpp import *
+print(KPPRegressor.__module__, "sklearn" in sys.modules)
+"""
+    done = run_python(code)
+    assert done.stdout.splitlines() == ["['kpp']", "kpp.models.regressor True"], done.stderr
+
+
+def test_views_come_with_the_first_picture():
+    code = """
+import sys
+from kpp.forest import Forest, Tree
+stump = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0] * 3, threshold=[0.0] * 3)
+forest = Forest.from_trees([stump], n_features=1)
+print("kpp.views" in sys.modules, "leaves<" in forest._repr_html_(), "kpp.views" in sys.modules)
+"""
+    done = run_python(code)
+    assert done.stdout.split() == ["False", "True", "True"], done.stderr
+
+
 def test_import_brings_in_nothing_optional():
     # Whatever scikit-learn itself imports is already there.
     code = """
@@ -122,6 +176,8 @@ import sys
 import sklearn.ensemble
 before = set(sys.modules)
 import kpp
+for name in kpp.__all__:
+    getattr(kpp, name)
 optional = {"numba", "pandas", "matplotlib", "polars", "typer", "rich", "shap", "jinja2", "skrub"}
 print(sorted(optional & (set(sys.modules) - before)))
 """

@@ -140,9 +140,9 @@ def run_blocks(work: Callable[[int], None], n_blocks: int, n_jobs: int | None) -
         Number of blocks.
     n_jobs : int or None
         scikit-learn's convention: None is 1 unless a ``joblib.parallel_config`` says otherwise,
-        -1 is all cores.
+        -1 is all cores. Looked at only where there are several blocks.
     """
-    n_threads = n_threads_for(n_blocks, n_jobs)
+    n_threads = _threads_for(n_blocks, n_jobs)
     if n_threads <= 1:
         for block in range(n_blocks):
             work(block)
@@ -176,9 +176,10 @@ def run_blocks(work: Callable[[int], None], n_blocks: int, n_jobs: int | None) -
         other.result()
 
 
-def n_threads_for(n_blocks: int, n_jobs: int | None) -> int:
-    """Return how many threads share the blocks; 1 within a block that has a thread of its own."""
-    if getattr(_inside, "depth", 0):
+def _threads_for(n_blocks: int, n_jobs: int | None) -> int:
+    """Threads worth having for so many blocks; one within a block that has a thread of its own."""
+    # Counting the cores takes as long as the prediction of a row, and one block needs none of it.
+    if n_blocks <= 1 or getattr(_inside, "depth", 0):
         return 1
     return min(effective_n_jobs(n_jobs), n_blocks)
 
@@ -205,7 +206,7 @@ def sum_blocks(
         As in `run_blocks`.
     """
     total = np.zeros(shape)
-    if n_threads_for(n_blocks, n_jobs) <= 1:
+    if _threads_for(n_blocks, n_jobs) <= 1:
         work(0, total)
         part = np.empty(shape) if n_blocks > 1 else total
         for block in range(1, n_blocks):

@@ -1,13 +1,15 @@
 """Where results meet their pictures in a notebook.
 
 The mathematics know this file only: what is shown derives from `Shown` or `ShowsItsFit`. The
-pictures stand in ``kpp.views``, which registers one for each type with `picture` when ``kpp`` is
-imported, so that no room has to import the views above it.
+pictures stand in ``kpp.views``, which registers one for each type with `picture`. It is imported
+here by its name when a notebook first shows something, so that no room has to import the views
+above it, and no import of a room pays for them.
 """
 
 from __future__ import annotations
 
 from functools import singledispatch
+from importlib import import_module
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -19,11 +21,17 @@ def picture(result: object) -> str:
     return ""
 
 
+def drawn(result: object) -> str:
+    """Return a result as HTML, with all views there are."""
+    import_module("kpp.views")
+    return picture(result)
+
+
 class Shown:
     """A result that a notebook shows; a dataclass without a view of its own, field by field."""
 
     def _repr_html_(self) -> str:
-        return picture(self)
+        return drawn(self)
 
 
 class ShowsItsFit(BaseEstimator):
@@ -40,4 +48,4 @@ class ShowsItsFit(BaseEstimator):
 
     def _html_summary(self) -> str:
         """The fit as a card; nothing before it."""
-        return picture(self)
+        return drawn(self)

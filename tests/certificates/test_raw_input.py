@@ -353,6 +353,31 @@ def test_descent_finds_the_least_step_of_a_line(make_model):
             assert at_point == pytest.approx(expected, abs=1e-12)
 
 
+def test_descent_ends_where_no_column_helps(make_model):
+    n_moved = 0
+    for seed in range(10):
+        model = make_model(seed, n_trees=8, most_splits=15, n_features=3)
+        forest, values = model.forest_, collapse(model).node_values[0]
+        columns = np.arange(3)
+        for x in random_rows(seed, 4, 3):
+            if np.isnan(x).any():
+                continue
+            low, high = x - 0.7, x + 0.7
+            point, total = x.copy(), np.empty(1)
+            descend(forest.nodes, values, x, low, high, columns, -np.inf, 50, point, total)
+            n_moved += int((point != x).sum() > 1)
+            at_point = values[forest.apply(point[None])].sum()
+            assert total[0] == pytest.approx(at_point, abs=1e-12)
+            for j in columns:
+                t = forest.threshold[(forest.feature == j) & ~forest.is_leaf]
+                t = np.r_[t, np.nextafter(t, np.inf)]
+                t = np.r_[t[(t >= low[j]) & (t <= high[j])], low[j], high[j]]
+                others = np.tile(point, (len(t), 1))
+                others[:, j] = t
+                assert values[forest.apply(others)].sum(axis=1).min() >= total[0] - 1e-12
+    assert n_moved > 5
+
+
 def test_never_above_the_exact_radius_of_veritas(classifier):
     veritas = pytest.importorskip("veritas")
     # veritas compares in float64: it gets the thresholds at which the model's rounding turns.

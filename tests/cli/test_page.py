@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from cli_tables import mixed_table
+from cli_tables import mixed_table, visits
 
 from kpp.cli.running import run as run_command
 
@@ -21,6 +21,7 @@ LINES = [
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     mixed_table(120).drop(columns="label").to_csv(folder / "houses.csv", index=False)
+    visits().to_csv(folder / "visits.csv", index=False)
     return folder
 
 

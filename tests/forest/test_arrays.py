@@ -17,7 +17,7 @@ from zoo import random_forest, random_rows, random_tree
 
 from kpp import Forest, KPPEmbedding
 from kpp.forest import Tree
-from kpp.forest.layout import ARRAY_TYPES
+from kpp.forest.layout import ARRAY_TYPES, NUMERICAL
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -142,6 +142,15 @@ def test_no_columns():
     root = Tree(left=[-1], right=[-1], feature=[-1], threshold=[0.0])
     with pytest.raises(ValueError, match="at least one column"):
         Forest.from_trees([root], n_features=0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_thresholds_of_columns(seed):
+    forest = random_forest(seed)
+    assert len(forest.column_thresholds) == forest.n_features
+    for j, found in enumerate(forest.column_thresholds):
+        own = (forest.feature == j) & (forest.split_kind == NUMERICAL)
+        assert found.tolist() == sorted(set(forest.threshold[own].tolist()))
 
 
 def test_negative_category_codes():

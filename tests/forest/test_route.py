@@ -1,5 +1,7 @@
 """Routing against the obvious walk, and what comes to the door."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,6 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 from zoo import obvious_path, random_forest, random_rows
 
 from kpp import Forest
+from kpp._parallel import sum_blocks
 from kpp.forest import Tree, route
 from kpp.forest.route import category_codes
 
@@ -34,6 +37,25 @@ def test_many_rows_and_trees_do_not_depend_on_threads(monkeypatch):
     assert np.array_equal(one, forest.apply(X, n_jobs=5))
     assert np.array_equal(one[:50], obvious_leaves(forest, X[:50]))
     assert np.array_equal(one[-50:], obvious_leaves(forest, X[-50:]))
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 31, 32, 33])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_rows_walk_down_all_trees_together(n_rows, dtype):
+    forest = replace(random_forest(1, n_trees=23, most_splits=60), dtype=dtype)
+    X = random_rows(1, n_rows=n_rows)
+    assert np.array_equal(forest.apply(X), obvious_leaves(forest, X))
+
+
+def test_small_work_does_not_count_the_cores(monkeypatch):
+    def counted(n_jobs):
+        raise AssertionError("asked for the number of threads")
+
+    forest = random_forest(0, n_trees=11)
+    X = random_rows(0, n_rows=100)
+    monkeypatch.setattr("kpp._parallel.effective_n_jobs", counted)
+    assert forest.apply(X, n_jobs=-1).shape == (100, 11)
+    assert sum_blocks(lambda b, out: None, 1, (2,), -1).tolist() == [0, 0]
 
 
 def test_leaf_ids():

@@ -1,12 +1,20 @@
 """Concentration bounds and the half-forest discrepancy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+    RandomTreesEmbedding,
+)
 from sklearn.model_selection import train_test_split
 
-from kpp import Forest, KPPEmbedding, half_forest_discrepancy, kernel
+from kpp import Forest, KPPClassifier, KPPEmbedding, half_forest_discrepancy, kernel
 from kpp.geometry import (
     BlockMap,
     PathMap,
@@ -233,3 +241,49 @@ def test_refusals_of_the_operator_bound(model, rows):
         operator_concentration(model, rows[:0])
     with pytest.raises(ValueError, match="probability"):
         operator_concentration(model, rows, delta=1.0)
+
+
+@pytest.mark.parametrize(
+    "forest",
+    [
+        "extra-trees",
+        RandomForestClassifier(4, random_state=0),
+        BaggingClassifier(n_estimators=4, random_state=0),
+    ],
+)
+@pytest.mark.parametrize("kind", [KPPEmbedding, KPPClassifier])
+def test_the_operator_bound_knows_independent_trees(forest, kind):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = kind(forest, n_estimators=4, random_state=0).fit(X, y)
+    assert operator_concentration(model, X[:5]).independent_trees is True
+    assert operator_concentration(model.map_, X[:5]).independent_trees is True
+
+
+@pytest.mark.parametrize(
+    "forest", ["boosted", GradientBoostingClassifier(n_estimators=4, random_state=0)]
+)
+@pytest.mark.parametrize("kind", [KPPEmbedding, KPPClassifier])
+def test_the_operator_bound_refuses_boosted_trees(forest, kind):
+    X, y = load_breast_cancer(return_X_y=True)
+    model = kind(forest, n_estimators=4, random_state=0).fit(X, y)
+    for refused in (model, model.map_, model.set_params(forest="extra-trees")):
+        with pytest.raises(ValueError, match="independent"):
+            operator_concentration(refused, X[:5])
+    assert half_forest_discrepancy(model, X[:5]) > 0
+
+
+def test_the_operator_bound_says_where_independence_is_not_known(model, rows):
+    # The same trees, of which nothing is recorded.
+    bare = replace(model.forest_, bare=None)
+    unknown = operator_concentration(PathMap(bare, model.map_.weights), rows[:5])
+    known = operator_concentration(model.map_, rows[:5])
+    assert (unknown.independent_trees, known.independent_trees) == (None, True)
+    assert unknown.bound == known.bound
+
+
+def test_only_the_model_knows_of_trees_without_a_target():
+    X, y = load_breast_cancer(return_X_y=True)
+    spec = RandomTreesEmbedding(4, random_state=0)
+    model = KPPClassifier(spec, alpha=0.1).fit(X, y)
+    assert operator_concentration(model, X[:5]).independent_trees is True
+    assert operator_concentration(model.map_, X[:5]).independent_trees is None

@@ -750,4 +750,75 @@ def test_new_rows_are_not_taken_for_rows_of_the_fit(forest, columns):
     if columns == "categories":
         some = np.r_[0:100, 250:400]  # two fifths are of the fit
         again = risk_bounds(model, X[some], y[some], sample="test")["held-out kl"]
-        assert "40% of these rows" in again.failing[0].why
+        assert "100 of these 250 rows" in again.failing[0].why
+
+
+def grouped_rows(n_groups=80, seed=0):
+    random = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(n_groups), random.integers(1, 6, n_groups))
+    X = random.normal(size=(len(groups), 3))
+    return X, (X[:, 0] + random.normal(size=n_groups)[groups] > 0).astype(int), groups
+
+
+def bounds_by_name(data, sample):
+    (found,) = (s for s in data["sections"]["bounds"]["samples"] if s["sample"] == sample)
+    return {bound["name"]: bound for bound in found["bounds"]}
+
+
+def test_groups_reach_the_bounds_of_both_samples():
+    X, y, groups = grouped_rows()
+    T, z, others = grouped_rows(40, seed=1)
+    model = KPPClassifier(n_estimators=10, alpha=0.1, regime="honest", random_state=0)
+    model.fit(X, y, groups=groups)
+    settings = {"max_rows": 1, "times": False}
+    data = report_data(model, T, z, train=(X, y, groups), groups=others, **settings)
+    for sample, own in (("test", (T, z, others)), ("fit", (X, y, groups))):
+        expected = risk_bounds(model, *own[:2], sample=sample, groups=own[2])
+        found = bounds_by_name(data, sample)
+        assert list(expected.names) == sorted(found, key=list(expected.names).index)
+        counted = [bound for bound in expected if "by groups" in bound.name]
+        assert [found[bound.name]["total"] for bound in counted] == [b.total for b in counted]
+        assert len(counted) == 1
+        assert counted[0].is_guarantee
+    without = report_data(model, T, z, train=(X, y), **settings)
+    assert not any("by groups" in name for name in bounds_by_name(without, "test"))
+    assert not any(bound["is_guarantee"] for bound in bounds_by_name(without, "test").values())
+    assert "for new groups the intervals are too narrow" in render(data)
+    assert "for new groups the intervals are too narrow" not in render(without)
+    with pytest.raises(ValueError, match="groups must name the group of each"):
+        report_data(model, T, z, groups=others[1:], **settings)
+
+
+def test_many_rows_are_drawn_in_whole_groups(monkeypatch):
+    """A part of the rows of a group would be no draw of the group."""
+    monkeypatch.setattr("kpp.reports.sections.bounds.MOST_ROWS", 60)
+    X, y, _ = grouped_rows()
+    T, z, groups = grouped_rows(100, seed=1)
+    model = KPPClassifier(n_estimators=10, alpha=0.1, random_state=0).fit(X, y)
+    given = []
+
+    def noted(question, rows, target, **settings):
+        given.append((rows, settings["groups"]))
+        return risk_bounds(question, rows, target, **settings)
+
+    monkeypatch.setattr("kpp.reports.sections.bounds.risk_bounds", noted)
+    report_data(model, T, z, groups=groups, max_rows=1)
+    ((rows, drawn),) = given
+    names, sizes = np.unique(drawn, return_counts=True)
+    assert (sizes == np.bincount(groups)[names]).all()
+    assert len(names) == 100 * 60 // len(T)
+    assert (T[np.isin(groups, names)] == rows.X).all()
+
+
+def test_equal_rows_are_counted_and_may_be_declared():
+    X, y, _ = grouped_rows()
+    T, z, _ = grouped_rows(60, seed=1)
+    model = KPPClassifier(n_estimators=10, alpha=0.1, random_state=0).fit(X, y)
+    T, z = np.vstack([T, X[:1]]), np.append(z, y[0])
+    found = report_data(model, T, z, max_rows=1)["sections"]["bounds"]
+    (note,) = found["duplicates"]
+    assert f"1 of these {len(T)} rows equal, in every column, one that was given to fit" in note
+    assert note in found["notes"]
+    declared = report_data(model, T, z, max_rows=1, independent_duplicates=True)
+    assert declared["sections"]["bounds"]["duplicates"] == []
+    assert bounds_by_name(declared, "test")["held-out kl"]["is_guarantee"]

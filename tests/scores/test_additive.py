@@ -1,5 +1,9 @@
 """AdditiveForest and RoutedRows: what a fitted model is, and rows that are routed once."""
 
+import copy
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -133,3 +137,31 @@ def test_an_embedding_routes_but_has_no_scores(diabetes):
 def test_zero_rows(diabetes, blocks):
     assert isinstance(blocks.additive_, AdditiveForest)
     assert blocks.additive_.scores(diabetes[0][:0]).shape == (0, 1)
+
+
+def test_tables_are_made_once_and_stay_behind():
+    X, y = load_iris(return_X_y=True)
+    model = KPPClassifier(n_estimators=3, alpha=1e-2, random_state=0).fit(X, y)
+    additive, calls = model.additive_, []
+
+    def make(*arguments):
+        calls.append(arguments)
+        return object()
+
+    assert additive.once(make, 1) is additive.once(make, 1)
+    assert calls == [(1,)]
+    assert additive.forest is additive.forest
+    for other in (pickle.loads(pickle.dumps(model)).additive_, copy.deepcopy(additive)):
+        assert set(other.__dict__) == {"blocks", "intercept", "classes"}
+        assert np.array_equal(other.scores(X), additive.scores(X))
+
+
+def test_parts_of_tables_over_nodes_are_theirs_to_the_bit():
+    X, y = load_iris(return_X_y=True)
+    model = KPPClassifier(n_estimators=3, alpha=1e-2, random_state=0).fit(X, y)
+    (block,) = model.additive_.blocks
+    nodes = np.array([0, 5, 3, 5, block.forest.n_nodes - 1])
+    for one in (block, replace(block, map=None), replace(block, coef=None)):
+        for k in range(3):
+            assert np.array_equal(one.contribution_of(k, nodes), one.contribution[k, nodes])
+        assert np.array_equal(one.scale_of(nodes), one.scale[nodes])

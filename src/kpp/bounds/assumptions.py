@@ -13,7 +13,7 @@ import numpy as np
 from kpp._checks import RefusedError
 from kpp._typing import AnyArray
 from kpp.bounds.results import Assumption
-from kpp.bounds.samples import Sample
+from kpp.bounds.samples import SAY_SO, Sample
 from kpp.models.asking import Question
 from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import has_learned
@@ -87,8 +87,8 @@ def rows_assumption(sample: Sample) -> Assumption:
         name,
         False,
         f"{twins}, and copies of a row are not independent draws. Where rows agree by chance, as "
-        "in a table of few whole numbers, say independent_duplicates=True; where they belong "
-        "together, give groups to fit; otherwise drop the copies",
+        f"in a table of few whole numbers, say {SAY_SO}; where they belong together, give groups "
+        "to fit; otherwise drop the copies",
     )
 
 

@@ -16,7 +16,7 @@ from kpp.bounds.informed import NO_LIMITS, clipped_losses, loss_scale, make_fram
 from kpp.bounds.kl import held_out_kl
 from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.results import Assumption, Bound
-from kpp.bounds.samples import Sample
+from kpp.bounds.samples import SAY_SO, Sample
 
 
 def group_bounds(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
@@ -123,7 +123,7 @@ def _independent_groups(sample: Sample) -> Assumption:
             name,
             False,
             f"{copies} rows equal one of another group in every column; if groups agree by "
-            "chance, say independent_duplicates=True",
+            f"chance, say {SAY_SO}",
         )
     others = "" if sample.kind == "fit" else ", and others than those of the fit"
     return Assumption(name, None, f"groups are taken as independent draws{others}")

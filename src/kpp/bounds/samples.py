@@ -23,6 +23,8 @@ from kpp.models.pipelines import prepared, split_pipeline
 from kpp.models.regimes import regime_of
 from kpp.scores import RoutedRows, routed_rows
 
+# How to say that equal rows agree by chance, in Python and on the command line.
+SAY_SO = "independent_duplicates=True (--independent-duplicates of kpp report)"
 SAMPLES = ("fit", "train", "test")
 EPS = float(np.finfo(float).eps)
 # Rows of the same leaves in so many trees are taken as the same row.
@@ -382,12 +384,12 @@ def seen_rows(
             advice = (
                 "rows of the fit are among them"
                 if independent_duplicates or not is_chance
-                else "few, and by chance if the values are coarse: then say "
-                "independent_duplicates=True, otherwise leave them out"
+                else f"few, and by chance if the values are coarse: then say {SAY_SO}, otherwise "
+                "leave them out"
             )
             return (
-                f"{same / len(rows):.0%} of these rows ({same} of {len(rows)}) equal, in every "
-                f"column, one that was given to fit: {advice}"
+                f"{same} of these {len(rows)} rows equal, in every column, one that was given to "
+                f"fit: {advice}"
             )
     own, found = leaf_ids_of(model.map_), rows.all_leaf_ids
     keys = [column.tobytes() for column in np.ascontiguousarray(own.T)]

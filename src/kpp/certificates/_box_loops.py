@@ -15,7 +15,7 @@ from kpp._compile import compiled
 from kpp.forest.nodes import category_goes_left, is_categorical
 
 
-@compiled("Nodes; in b1[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; out f8[]")
+@compiled("Nodes; in b1[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; out f8[]")
 def box_minima(
     nodes: Any,
     is_free: Any,
@@ -24,12 +24,15 @@ def box_minima(
     x: Any,
     low: Any,
     high: Any,
+    floor: Any,
+    ceiling: Any,
     minimum: Any,
 ) -> None:
     """Least value of a leaf that the box reaches, in each tree.
 
     `least_below` is the least value of a leaf below each node: subtrees that cannot improve on
-    what was found are left out.
+    what was found are left out. `floor` and `ceiling` are the same of a larger and of a smaller
+    box, or what bounds them: a tree is searched only as far as they leave it open.
     """
     tree_offsets, left = nodes.tree_offsets, nodes.left
     feature, threshold = nodes.feature, nodes.threshold
@@ -40,8 +43,9 @@ def box_minima(
     for tree in range(tree_offsets.size - 1):
         stack[0] = tree_offsets[tree]
         n_open = 1
-        least = np.inf
-        while n_open > 0:
+        # A smaller box reaches this already.
+        least = ceiling[tree]
+        while n_open > 0 and least > floor[tree]:
             n_open -= 1
             v = stack[n_open]
             # Nothing below improves on what was found. What gets past this at a leaf is a new least
@@ -277,6 +281,10 @@ def descend(
     through from left to right, and the thresholds between them. The least step is taken, at its
     point nearest to x. The search ends when the sum falls below `stop_below`, or when no column
     helps.
+
+    A tree stays in its leaf along every column that no split on the path of the point cuts within
+    the box. For each tree these columns are known, and only along the others it is walked through:
+    of many columns and small boxes that is a small part.
     """
     tree_offsets, left = nodes.tree_offsets, nodes.left
     feature, threshold = nodes.feature, nodes.threshold
@@ -288,13 +296,44 @@ def descend(
     stack_low = np.empty(256)
     at = np.empty(4096)
     change = np.empty(4096)
+    place = np.full(point.size, -1, np.int64)  # of a column that moves, among those that do
+    for c in range(columns.size):
+        place[columns[c]] = c
+    here = np.empty(n_trees)  # what each tree gives at the point
+    cuts = np.zeros((n_trees, columns.size), np.bool_)
+    is_old = np.ones(n_trees, np.bool_)
     total[0] = np.inf
     for _ in range(max_sweeps):
         before = total[0]
-        for j in columns:
+        for c in range(columns.size):
+            j = columns[c]
             n_events = 0
             first_total = 0.0
             for tree in range(n_trees):
+                if is_old[tree]:
+                    # The point has moved since: along its path again.
+                    is_old[tree] = False
+                    cuts[tree, :] = False
+                    v = np.int64(tree_offsets[tree])
+                    while left[v] >= 0:
+                        child = np.int64(left[v])
+                        k = feature[v]
+                        if np.isnan(point[k]):
+                            v = child if missing_left[v] else child + 1
+                        elif has_categories and is_categorical(category_offsets, v):
+                            goes_left = category_goes_left(
+                                category_offsets, category_bits, v, point[k]
+                            )
+                            v = child if goes_left else child + 1
+                        else:
+                            t = threshold[v]
+                            if place[k] >= 0 and low[k] <= t < high[k]:
+                                cuts[tree, place[k]] = True
+                            v = child if point[k] <= t else child + 1
+                    here[tree] = value[v]
+                if not cuts[tree, c]:
+                    first_total += here[tree]
+                    continue
                 stack[0] = tree_offsets[tree]
                 stack_low[0] = -np.inf
                 n_open = 1
@@ -365,7 +404,11 @@ def descend(
                 if e < n_events:
                     sum_here += change[order[e]]
                     begin = np.nextafter(end, np.inf)
+            old = point[j]
             point[j] = min(max(x[j], best_low), best_high)
+            if point[j] != old:
+                for tree in range(n_trees):
+                    is_old[tree] = is_old[tree] or cuts[tree, c]
             total[0] = best
             if best < stop_below:
                 return

@@ -26,25 +26,33 @@ class Minima(NamedTuple):
     arg_value: FloatArray
 
 
-@compiled("Nodes; in f8[]; in f8[]; Minima; i8; i8; out i4[]")
+# Plain arrays, not tuples: a certificate calls it hundreds of times, for some trees each, and
+# taking the node arrays out of their tuple would take several microseconds of each call.
+@compiled(
+    "in i8[]; in i4[]; in i4[]; in f8[]; in f8[]; f8; out f8[]; out f8[]; out f8[]; i8; i8; "
+    "out i4[]"
+)
 def leaf_minima(
-    nodes: Any,
+    tree_offsets: Any,
+    parent: Any,
+    left: Any,
     C: Any,
     value: Any,
-    minima: Any,
+    mu: Any,
+    below: Any,
+    best: Any,
+    arg_value: Any,
     first_tree: Any,
     last_tree: Any,
     arg: Any,
 ) -> None:
     """For each leaf a, ``best[a] = min over leaves l of distance(a, l) + mu * value[l]``.
 
-    It fills the arrays of `minima`. Backward, ``below[v] = min over the leaves l below v of
+    It fills the arrays of a `Minima`. Backward, ``below[v] = min over the leaves l below v of
     C(l) + mu value[l]``. Forward, `best` of an inner node v is the least
     ``C(l) + mu value[l] - 2 C(lca)`` over the leaves outside v: the sibling's, or what the parent
     already has. `arg` is the leaf that attains it, `arg_value` that leaf's value.
     """
-    tree_offsets, parent, left = nodes.tree_offsets, nodes.parent, nodes.left
-    mu, below, best, arg_value = minima.mu, minima.below, minima.best, minima.arg_value
     below_arg = np.empty(largest_tree(tree_offsets, first_tree, last_tree), np.int32)
     for tree in range(first_tree, last_tree):
         root = tree_offsets[tree]
@@ -114,13 +122,15 @@ def sum_minima(
 
 # Two ends, each with its tables, three results and the errors of rounding: none can go.
 @compiled(
-    "in i4[,]; in i8[]; Nodes; in f8[]; in f8[]; in f8[]; Minima; Minima; f8; f8; i8; i8; i8; "
-    "out f8[]; out f8[]; out f8[]"
+    "in i4[,]; in i8[]; in i8[]; in i4[]; in i4[]; in f8[]; in f8[]; in f8[]; Minima; Minima; f8; "
+    "f8; i8; i8; i8; out f8[]; out f8[]; out f8[]"
 )
 def tangent_steps(
     leaf_ids: Any,
     rows: Any,
-    nodes: Any,
+    tree_offsets: Any,
+    parent: Any,
+    left: Any,
     C: Any,
     value: Any,
     offset: Any,
@@ -143,7 +153,6 @@ def tangent_steps(
     leaf so far are searched. The result is ``max of D(mu) - constant_error - mu *
     error_per_mu``, the mu that gave it, and the least mu whose leaves flip the answer.
     """
-    tree_offsets, parent, left = nodes.tree_offsets, nodes.parent, nodes.left
     mu_low, below_low, best_low = low_end.mu, low_end.below, low_end.best
     mu_high, below_high, best_high = high_end.mu, high_end.below, high_end.best
     value_low, value_high = low_end.arg_value, high_end.arg_value

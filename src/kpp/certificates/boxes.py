@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -12,14 +11,14 @@ from kpp.certificates._box_loops import box_minima, descend, joint_minimum
 from kpp.certificates._loops import Minima, leaf_minima
 from kpp.certificates.flips import Flip
 from kpp.certificates.node_tables import gamma, largest_values
+from kpp.certificates.radii import Radii
 from kpp.forest.arrays import Forest
-from kpp.forest.layout import CATEGORICAL, NUMERICAL
+from kpp.forest.layout import CATEGORICAL
 
 # In this order: of several outcomes the smallest counts.
 PROVED, FOUND, OPEN = 1, -1, 0
 GROUP_SIZES = (2, 4, 8)
 MAX_SWEEPS = 10
-LARGEST = float(np.finfo(np.float64).max)
 
 
 class Splits:
@@ -37,34 +36,12 @@ class Splits:
         self.forest = forest
         self.is_free = is_free
         self.is_categorical = categorical_columns(forest)
-        numerical = forest.split_kind == NUMERICAL
-        pairs = np.unique(
-            np.column_stack([forest.feature[numerical], forest.threshold[numerical]]), axis=0
-        )
-        self.feature = pairs[:, 0].astype(np.int64)
-        self.threshold = pairs[:, 1]
-        self.is_split = np.bincount(self.feature, minlength=forest.n_features) > 0
-        edges = np.searchsorted(self.feature, np.arange(forest.n_features + 1))
-        self.thresholds = [self.threshold[first:last] for first, last in pairwise(edges)]
+        self.thresholds = forest.column_thresholds
+        self.is_split = np.array([len(own) > 0 for own in self.thresholds])
 
-    def radii(self, x: FloatArray, scale: FloatArray) -> FloatArray:
-        """Radii just below those at which a side of the box around x meets a threshold, rising.
-
-        Just below: what rounding may add to a side is taken off, some units in the last place.
-        The last one is infinite. Before it comes the largest float where an infinite value, which
-        no finite radius moves, is all that is left to move.
-        """
-        value, unit, t = x[self.feature], scale[self.feature], self.threshold
-        # Columns without a unit stay, columns of an infinite one are free at any radius: neither
-        # has a radius at which a side meets a threshold.
-        moves = (unit > 0) & np.isfinite(unit) & np.isfinite(value) & np.isfinite(t)
-        stays = (unit > 0) & np.isfinite(unit) & np.isinf(value)
-        value, unit, t = value[moves], unit[moves], t[moves]
-        ulp = np.spacing(np.maximum(np.abs(value), np.abs(t)))
-        with np.errstate(over="ignore"):
-            radius = (np.abs(value - t) - 4 * ulp) / unit * (1 - 2.0**-50)
-        radius = np.append(radius, [LARGEST if stays.any() else 0.0, np.inf])
-        return np.unique(radius[radius > 0])
+    def radii(self, x: FloatArray, scale: FloatArray) -> Radii:
+        """Radii at which a side of the box around x meets a threshold."""
+        return Radii(self.thresholds, x, scale)
 
     def box(self, x: FloatArray, scale: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         """Interval per column that holds every float within the radius, rounded outward.
@@ -114,6 +91,18 @@ class Outcome:
     point: FloatArray | None = None
 
 
+@dataclass
+class Nested:
+    """Least values per tree of boxes of one row: of a box around the next, of one in it, the last.
+
+    What the first two leave no doubt of is not computed again.
+    """
+
+    floor: FloatArray | None = None
+    ceiling: FloatArray | None = None
+    latest: FloatArray | None = None
+
+
 class BoxFlip:
     r"""One way for the answer to change, tested on boxes.
 
@@ -136,6 +125,8 @@ class BoxFlip:
         self.fixed = np.zeros_like(splits.is_free)
         forest = splits.forest
         self.least_below = least_below
+        self.floor = least_below[forest.roots]
+        self.ceiling = np.full(forest.n_trees, np.inf)
         size = largest_values(forest, flip.value).sum()
         # sigma of the page on proofs: what the sum over the trees may be off by.
         self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(flip.offset))
@@ -144,16 +135,33 @@ class BoxFlip:
         self.need = self.slack - flip.offset
         self.flips_below = -flip.offset - 2 * flip.tau - self.slack
 
-    def minima(self, x: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    def minima(
+        self, x: FloatArray, low: FloatArray, high: FloatArray, nested: Nested | None = None
+    ) -> FloatArray:
         """Least value that the box reaches in each tree, shape (n_trees,)."""
+        floor, ceiling = self.floor, self.ceiling
+        if nested is not None:
+            floor = floor if nested.floor is None else nested.floor
+            ceiling = ceiling if nested.ceiling is None else nested.ceiling
         out = np.empty(self.splits.forest.n_trees)
         nodes, is_free = self.splits.forest.nodes, self.splits.is_free
-        box_minima(nodes, is_free, self.least_below, self.value, x, low, high, out)
+        least_below, value = self.least_below, self.value
+        box_minima(nodes, is_free, least_below, value, x, low, high, floor, ceiling, out)
         return out
 
-    def certifies(self, i: int, x: FloatArray, low: FloatArray, high: FloatArray) -> bool:
+    def certifies(
+        self,
+        i: int,
+        x: FloatArray,
+        low: FloatArray,
+        high: FloatArray,
+        nested: Nested | None = None,
+    ) -> bool:
         """Whether tree by tree the box keeps the answer of row i."""
-        return bool(self.minima(x, low, high).sum() > self.need[i])
+        minima = self.minima(x, low, high, nested)
+        if nested is not None:
+            nested.latest = minima
+        return bool(minima.sum() > self.need[i])
 
     def search(
         self,
@@ -228,8 +236,8 @@ class BoxFlip:
     def _at(self, x: FloatArray) -> FloatArray:
         """Values of the leaves that x itself reaches, with the categories that it has."""
         out = np.empty(self.splits.forest.n_trees)
-        nodes = self.splits.forest.nodes
-        box_minima(nodes, self.fixed, self.least_below, self.value, x, x, x, out)
+        nodes, bounds = self.splits.forest.nodes, (self.floor, self.ceiling)
+        box_minima(nodes, self.fixed, self.least_below, self.value, x, x, x, *bounds, out)
         return out
 
     def _joint(
@@ -310,7 +318,8 @@ def least_values(forest: Forest, value: FloatArray) -> FloatArray:
     # value below each node.
     minima, no_distance = Minima(1.0, below, best, arg_value), np.zeros(forest.n_nodes)
     arg = np.empty(forest.n_nodes, dtype=np.int32)
-    leaf_minima(forest.nodes, no_distance, value, minima, 0, forest.n_trees, arg)
+    trees = (forest.tree_offsets, forest.parent, forest.left)
+    leaf_minima(*trees, no_distance, value, *minima, 0, forest.n_trees, arg)
     return below
 
 

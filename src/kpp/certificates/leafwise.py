@@ -27,6 +27,7 @@ from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
 from kpp.certificates._loops import Minima, leaf_minima, sum_minima, tangent_steps
 from kpp.certificates.flips import Flip
 from kpp.certificates.node_tables import NodeTables, gamma, largest_values, lowest_values
+from kpp.forest.arrays import Forest
 
 ROWS_PER_BLOCK = 512
 N_TREE_BLOCKS = 8
@@ -67,8 +68,9 @@ def minima_at(tables: NodeTables, value: FloatArray, mu: float) -> Minima:
     minima = Minima(float(mu), below, best, arg_value)
     arg = np.empty(forest.n_nodes, dtype=np.int32)
     blocks = blocks_of(forest.n_trees, N_TREE_BLOCKS)
+    trees = (forest.tree_offsets, forest.parent, forest.left)
     run_blocks(
-        lambda b: leaf_minima(forest.nodes, tables.C, value, minima, *blocks[b], arg),
+        lambda b: leaf_minima(*trees, tables.C, value, *minima, *blocks[b], arg),
         len(blocks),
         tables.n_jobs,
     )
@@ -134,12 +136,13 @@ def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
     open_rows, start = open_rows[order], start[order]
     waiting = 0  # rows from here on have their top above the grid so far
     active: AnyArray = np.empty(0, dtype=np.int64)
+    factor = _grid_factor(forest, len(open_rows))
     mu, low = 0.0, None
     for _ in range(MAX_DOUBLINGS + n):
         if len(active) == 0:
             if waiting == len(open_rows):
                 break
-            low, mu = minima_at(tables, flip.value, start[waiting]), 2 * start[waiting]
+            low, mu = minima_at(tables, flip.value, start[waiting]), factor * start[waiting]
         assert low is not None
         high = minima_at(tables, flip.value, mu)
         # A row joins when the grid passes its start. Below its start the slope is positive, so the
@@ -155,11 +158,22 @@ def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
                 tables, flip, leaf_ids, rows, left, right, constant_error, error_per_mu
             )
         active = active[slope > 0]
-        low, mu = high, 2 * mu
-        # Further doublings overflow; the rows that are left keep the radius 0, which is sound.
+        low, mu = high, factor * mu
+        # Further steps overflow; the rows that are left keep the radius 0, which is sound.
         if not np.isfinite(mu * total):
             break
     return Leafwise(np.maximum(radius, 0.0), never, best_mu, flip_mu)
+
+
+def _rows_per_scan(forest: Forest) -> float:
+    """How many rows' own steps cost as much as one scan of the forest."""
+    return ROWS_PER_SCAN * forest.n_nodes / (512 * forest.n_trees)
+
+
+def _grid_factor(forest: Forest, n_rows: int) -> float:
+    """From one grid point to the next: far where a scan costs more than the steps of all rows."""
+    scans = n_rows / _rows_per_scan(forest)
+    return 8.0 if scans < 0.1 else 4.0 if scans < 1 else 2.0
 
 
 def _values_at(flip: Flip, leaf_ids: IntArray) -> FloatArray:
@@ -202,8 +216,7 @@ def _halved(
     """
     if len(members) == 0:
         return
-    per_scan = ROWS_PER_SCAN * tables.forest.n_nodes / (512 * tables.forest.n_trees)
-    if halvings == 0 or len(members) < per_scan:
+    if halvings == 0 or len(members) < _rows_per_scan(tables.forest):
         yield members, low, high
         return
     # The geometric mean, because the grid is geometric; two roots, because the product may
@@ -234,7 +247,9 @@ def _climb(
         lambda block: tangent_steps(
             leaf_ids,
             rows,
-            tables.forest.nodes,
+            tables.forest.tree_offsets,
+            tables.forest.parent,
+            tables.forest.left,
             tables.C,
             flip.value,
             offset,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -65,29 +66,7 @@ class NodeTables:
     @classmethod
     def of(cls, additive: AdditiveForest, *, n_jobs: int | None = None) -> NodeTables:
         """Read coefficients and coordinates; refuse scores that came without them."""
-        coef = [block.coef for block in additive.blocks if block.coef is not None]
-        squared = [b.squared_scale for b in additive.blocks if b.squared_scale is not None]
-        if not len(coef) == len(squared) == len(additive.blocks):
-            raise ValueError(
-                "Certificates need the coefficients and the weights of the nodes, and this "
-                "AdditiveForest has path sums only, as old files keep them. Certify the model "
-                "itself."
-            )
-        forest, w = additive.forest, np.hstack(coef)
-        scale = np.concatenate([block.scale for block in additive.blocks])
-        mass = np.concatenate(squared)
-        mass[forest.roots] = 0.0
-        depth = int(forest.path_sums(np.ones(forest.n_nodes)).max())
-        sizes = [largest_values(forest, forest.path_sums(np.abs(scale * row))).sum() for row in w]
-        return cls(
-            additive=additive,
-            values=additive.node_values,
-            coef=w,
-            C=forest.path_sums(mass),
-            depth=depth,
-            weight_error=2 * gamma(depth + 2) * np.array(sizes),
-            n_jobs=n_jobs,
-        )
+        return cls(additive, *additive.once(_read, additive), n_jobs=n_jobs)
 
     @property
     def forest(self) -> Forest:
@@ -120,7 +99,14 @@ class NodeTables:
 
     def is_constant(self, contrast: Contrast) -> bool:
         """Whether every leaf adds 0 to the scores of a margin: then they are the intercepts."""
-        return not self.values[contrast.scores][:, self.forest.is_leaf].any()
+        # Tree by tree: nearly always the first has a leaf that adds something.
+        trees = pairwise(self.forest.tree_offsets.tolist())
+        is_leaf = self.forest.is_leaf
+        return not any(
+            self.values[score, first:last][is_leaf[first:last]].any()
+            for first, last in trees
+            for score in contrast.scores
+        )
 
     def norm(self, contrast: Contrast) -> float:
         r"""Return :math:`\|w\|` of a margin as a function on the embedding, rounded up."""
@@ -131,6 +117,29 @@ class NodeTables:
         # Divided by the largest entry no square is lost below the smallest float. Sums are
         # pairwise: fewer than 64 roundings for any length that fits memory.
         return largest * float(np.sqrt(np.square(w / largest).sum())) * (1 + 80 * UNIT)
+
+
+def _read(
+    additive: AdditiveForest,
+) -> tuple[FloatArray, FloatArray, FloatArray, int, FloatArray]:
+    """Values, w, C, depth and weight error of a model; see `NodeTables`."""
+    coef = [block.coef for block in additive.blocks if block.coef is not None]
+    squared = [b.squared_scale for b in additive.blocks if b.squared_scale is not None]
+    if not len(coef) == len(squared) == len(additive.blocks):
+        raise ValueError(
+            "Certificates need the coefficients and the weights of the nodes, and this "
+            "AdditiveForest has path sums only, as old files keep them. Certify the model "
+            "itself."
+        )
+    forest = additive.forest
+    w = coef[0] if len(coef) == 1 else np.hstack(coef)
+    scale = np.concatenate([block.scale for block in additive.blocks])
+    mass = np.concatenate(squared)
+    mass[forest.roots] = 0.0
+    depth = int(forest.path_sums(np.ones(forest.n_nodes)).max())
+    sizes = [largest_values(forest, forest.path_sums(np.abs(scale * row))).sum() for row in w]
+    weight_error = 2 * gamma(depth + 2) * np.array(sizes)
+    return additive.node_values, w, forest.path_sums(mass), depth, weight_error
 
 
 def _combined(table: FloatArray, contrast: Contrast) -> FloatArray:

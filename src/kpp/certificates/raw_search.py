@@ -10,7 +10,8 @@ import numpy as np
 
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import FloatArray, OffsetArray
-from kpp.certificates.boxes import FOUND, PROVED, BoxFlip, Splits
+from kpp.certificates.boxes import FOUND, PROVED, BoxFlip, Nested, Splits
+from kpp.certificates.radii import RisingRadii
 
 ROWS_PER_BLOCK = 4
 
@@ -86,16 +87,24 @@ class Search:
     def tree_by_tree(self, row: int) -> None:
         """The largest radius whose box no flip reaches, tree by tree."""
         x = self.rows[row]
-        radii = self.splits.radii(x, self.scale)
+        tests = [(flip, i, Nested()) for flip, i in self.flips[row]]
 
         def holds(radius: float) -> bool:
             box = self.splits.box(x, self.scale, radius)
-            return all(flip.certifies(i, x, *box) for flip, i in self.flips[row])
+            for k, (flip, i, nested) in enumerate(tests):
+                if not flip.certifies(i, x, *box, nested):
+                    # From here on boxes are smaller, and what passed this one passes them too.
+                    nested.floor = nested.latest
+                    del tests[:k]
+                    return False
+            # From here on boxes are larger.
+            for _, _, nested in tests:
+                nested.ceiling = nested.latest
+            return True
 
         # A larger box reaches no fewer leaves, so the test turns false once, and halving finds
         # where.
-        passed = _last_true(lambda k: holds(radii[k]), len(radii))
-        self.radius[row] = radii[passed] if passed >= 0 else 0.0
+        self.radius[row] = self.splits.radii(x, self.scale).last(holds)
 
     def tighten(self, row: int) -> None:
         """Prove larger boxes and find nearer counterexamples."""
@@ -103,27 +112,27 @@ class Search:
             self.finished[row] = True
             return
         x = self.rows[row]
-        radii = self.splits.radii(x, self.scale)
-        radii = radii[radii > self.radius[row]]
+        radii = RisingRadii(self.splits.radii(x, self.scale), self.radius[row])
         verdicts: dict[int, int] = {}
 
         def attempt(k: int) -> int:
             if k not in verdicts:
-                verdicts[k] = self._try(row, x, radii[k])
+                verdicts[k] = self._try(row, x, radii.first(k + 1)[k])
             return verdicts[k]
 
         def beyond() -> int:  # the first radius that a counterexample rules out
-            return int(np.searchsorted(radii, self.upper[row], side="left"))
+            upper = self.upper[row]
+            return int(np.searchsorted(radii.up_to(upper), upper, side="left"))
 
         # From the near end outwards in growing steps, until a counterexample bounds the rest.
         k, step = 0, 1
-        while not self.late() and attempt(k) != FOUND and k < len(radii) - 1:
-            k, step = min(k + step, len(radii) - 1), 2 * step
+        while not self.late() and attempt(k) != FOUND and k < len(radii.first(k + 2)) - 1:
+            k, step = min(k + step, len(radii.first(k + step + 1)) - 1), 2 * step
         # What is proved holds for all smaller boxes. Halve between it and the first failure,
         # then between the last failure to find a counterexample and the nearest one.
         for wanted in (PROVED, FOUND):
             low = max([k for k, v in verdicts.items() if v == PROVED], default=-1)
-            high = min([k for k, v in verdicts.items() if v != PROVED], default=len(radii))
+            high = min([k for k, v in verdicts.items() if v != PROVED], default=len(radii.known))
             if wanted == FOUND:
                 low, high = (
                     max([k for k, v in verdicts.items() if v != FOUND], default=-1),
@@ -163,15 +172,3 @@ class Search:
         # Rounded up: an upper end of the bracket must not lie below the counterexample's true
         # distance.
         return float(np.nextafter(steps.max(initial=0.0), np.inf))
-
-
-def _last_true(holds: Callable[[int], bool], n: int) -> int:
-    """Last index at which a test that turns false once is true; -1 if it never is."""
-    low, high = -1, n
-    while high - low > 1:
-        middle = (low + high) // 2
-        if holds(middle):
-            low = middle
-        else:
-            high = middle
-    return low

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # what only checkers need would make the start longer
+    from collections.abc import Sequence
+    from typing import Any
 
 __all__ = ["BUILT_IN", "main"]
 
@@ -15,7 +18,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        Those of the command line, by default.
+        Those of the command line, by default; the process is the command's own then, and ends on
+        Ctrl-C.
 
     Returns
     -------
@@ -30,21 +34,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kpp ...
     0
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given == ["--version"]:
-        from kpp import __version__
-
-        print(f"kpp {__version__}")
-        return 0
     try:
-        # What takes time to import is imported here, where an interruption is answered.
-        return _run(given)
+        # Whatever takes time to import is imported from here on, where an interruption is answered.
+        return _main() if arguments is None else _run(list(arguments))
     except KeyboardInterrupt:
         print("kpp: interrupted.", file=sys.stderr)
         return 130
 
 
+def _main() -> int:
+    """The command in a process of its own."""
+    from kpp.cli import interrupts
+
+    interrupts.answer_interrupts()
+    code = _run(sys.argv[1:])
+    if code == interrupts.INTERRUPTED:
+        interrupts.end()  # threads may still be at work: they are not waited for
+    interrupts.end_on_interrupts()
+    return code
+
+
 def _run(given: list[str]) -> int:
+    if given == ["--version"]:
+        from kpp import __version__
+
+        print(f"kpp {__version__}")
+        return 0
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from kpp.cli import options as o
 from kpp.cli.console import Terminal
+
+HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="kpp",
@@ -16,7 +18,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP,
 )
 
 
@@ -45,6 +47,8 @@ def fit(
     drop: o.Drop = None,
     id_column: o.IdOfFit = None,
     weights: o.Weights = None,
+    groups: o.Groups = None,
+    independent_duplicates: o.IndependentDuplicates = False,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
     out: o.Out = None,
@@ -67,6 +71,8 @@ def fit(
         drop=tuple(drop or ()),
         id=id_column,
         weights=weights,
+        groups=groups,
+        independent_duplicates=independent_duplicates,
         seed=seed,
         jobs=jobs,
     )
@@ -249,6 +255,8 @@ def report(
     drop: o.Drop = None,
     id_column: o.IdOfFit = None,
     weights: o.Weights = None,
+    groups: o.Groups = None,
+    independent_duplicates: o.IndependentDuplicates = False,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
     quiet: o.Quiet = False,
@@ -273,6 +281,8 @@ def report(
         drop=tuple(drop or ()),
         id=id_column,
         weights=weights,
+        groups=groups,
+        independent_duplicates=independent_duplicates,
         seed=seed,
         jobs=jobs,
     )
@@ -292,11 +302,18 @@ def report(
 
 
 @app.command()
-def info(model: o.ModelFile, json: o.Json = False) -> int:
+def info(
+    model: o.ModelFile,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Read all of the file, and build the model, to check it."),
+    ] = False,
+    json: o.Json = False,
+) -> int:
     """Show what the file of a model holds."""
     from kpp.cli.info import run_info
 
-    return run_info(model, Terminal(json=json))
+    return run_info(model, Terminal(json=json), check=check)
 
 
 @app.command()

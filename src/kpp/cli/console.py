@@ -14,11 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
-
-from kpp.tables.plain import plain_data
 
 # On narrower terminals numbers are folded too, so that nothing is lost.
 NARROW = 60
@@ -71,6 +68,8 @@ class Terminal:
 
     def result(self, data: dict[str, Any]) -> None:
         """Print a result as JSON."""
+        from kpp.tables.plain import plain_data  # NumPy, which the help can do without
+
         sys.stdout.write(json.dumps(plain_data(data), indent=2, ensure_ascii=False) + "\n")
 
     def heading(self, text: str) -> None:
@@ -126,6 +125,14 @@ class Terminal:
         if not self.shows_progress:
             yield None
             return
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         with Progress(*columns, TimeElapsedColumn(), console=self.err, transient=True) as progress:
             task = progress.add_task(clean(text), total=None)

@@ -47,6 +47,7 @@ def run_diagnose(
         fitted_to=file.target,
         rows=rows if sample == "test" else "fitted",
         fit_rows=file.fit_rows,
+        fitted_groups=file.groups,
     )
     chosen = given.chosen
     assert chosen is not None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kpp.cli.console import Terminal, clean
 from kpp.models.linear import KPPLinearModel
@@ -17,6 +18,11 @@ from kpp.tables.plain import plain_data
 from kpp.tables.reading import TableFile
 from kpp.tables.rows import Rows
 from kpp.tables.writing import write_table
+
+if TYPE_CHECKING:
+    from kpp.io import ModelOutline
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,17 @@ class ModelFile:
         return name if isinstance(name, str) else None
 
     @property
+    def groups(self) -> str | None:
+        """The column that names the groups of the rows of the fit, if it had groups."""
+        name = self.summary.metadata.get("groups")
+        return name if isinstance(name, str) else None
+
+    @property
+    def independent_duplicates(self) -> bool:
+        """Whether the fit was told that equal rows are independent draws."""
+        return self.summary.metadata.get("independent_duplicates") is True
+
+    @property
     def fit_rows(self) -> Any:
         """What the file keeps about the rows of the fit; None where it is from elsewhere."""
         return self.summary.metadata.get(ROWS)
@@ -60,6 +77,20 @@ def load_any(path: Path, terminal: Terminal) -> ModelFile:
     """Load whatever `kpp.save` has written."""
     from kpp import io
 
+    return _of_file(path, terminal, lambda: ModelFile(io.load(path), io.describe(path)))
+
+
+def outline_of(path: Path, terminal: Terminal) -> ModelOutline:
+    """What a file of `kpp.save` holds, from the small part of it that says so."""
+    from kpp import io
+
+    return _of_file(path, terminal, lambda: io.outline(path))
+
+
+def _of_file(path: Path, terminal: Terminal, read: Callable[[], Found]) -> Found:
+    """Read a file; what is wrong with it in a line, and warnings on the terminal."""
+    from kpp import io
+
     if not path.exists():
         raise UserError(f"There is no file {path}. Make one with kpp fit.")
     if path.is_dir():
@@ -67,7 +98,7 @@ def load_any(path: Path, terminal: Terminal) -> ModelFile:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = ModelFile(io.load(path), io.describe(path))
+            found = read()
     except io.FileFormatError as error:
         raise UserError(f"{error}") from error
     except OSError as error:

@@ -21,7 +21,10 @@ from kpp.tables.scores import WORDS, Scores, not_above_constant
 from kpp.tables.writing import check_output
 
 # What the file says beside the model; the rest is in the model.
-KEPT = ("target", "task", "task_reason", "rows_without_target", "id", "scores")
+KEPT = (
+    *("target", "task", "task_reason", "rows_without_target", "id", "groups"),
+    *("independent_duplicates", "scores"),
+)
 NAMES = {
     "out_of_fold": "out of fold",
     "test": "test rows",
@@ -56,6 +59,10 @@ def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
         "data": data,
         "target": fitted.target.name,
         "id": fitted.options.id,
+        "groups": fitted.options.groups,
+        "groups_fitted": _n_different(fitted.groups),
+        "groups_tested": _n_different(fitted.test_groups),
+        "independent_duplicates": fitted.options.independent_duplicates,
         "task": fitted.target.task,
         "task_reason": fitted.target.reason,
         "classes": None if classes is None else classes.tolist(),
@@ -75,11 +82,20 @@ def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
     }
 
 
+def _n_different(groups: Any) -> int | None:
+    return None if groups is None else len(set(groups.tolist()))
+
+
 def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> None:
     """Print the summary for people."""
     classes, regime = summary["classes"], regime_of(fitted.model)
     task = summary["task"] + (f", {len(classes)} classes" if classes is not None else "")
     chosen = "chosen out of fold" if summary["alpha_chosen"] else "as given"
+    groups = []
+    if summary["groups"] is not None:
+        tested = summary["groups_tested"] or 0
+        text = f"'{summary['groups']}', {summary['groups_fitted']} to fit, {tested} to test"
+        groups.append(("groups", text))
     terminal.facts(
         [
             ("data", f"{summary['data']}, target '{summary['target']}', {task}"),
@@ -88,6 +104,7 @@ def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> Non
                 f"{summary['rows_fitted']} rows, {len(summary['columns'])} columns "
                 f"({summary['prepared_columns']} when prepared)",
             ),
+            *groups,
             ("forest", f"{summary['forest']}, {summary['trees']} trees"),
             ("regime", f"{regime.name}: {regime.in_short} ({regime.number})"),
             ("alpha", f"{short(summary['alpha'])}, {chosen}"),
@@ -124,15 +141,17 @@ def _claims(fitted: Fitted) -> list[str]:
     if fitted.scores["test"] is None:
         found.append("No test rows were kept: there is no score on rows that the fit has not seen.")
     else:
+        of = "rows" if fitted.test_groups is None else "rows of new groups"
         found.append(
-            "The test rows had no part in the fit: their score estimates that of new rows like "
+            f"The test rows had no part in the fit: their score estimates that of new {of} like "
             "them, and of no others."
         )
     if fitted.scores["out_of_fold"] is None:
         found.append("No out-of-fold score: alpha was given, so nothing was held out.")
     else:
         found.append(out_of_fold_note(fitted.model))
-    return [*found, bounds_claim(fitted.pipeline)]
+    independent = fitted.options.independent_duplicates
+    return [*found, bounds_claim(fitted.pipeline, independent_duplicates=independent)]
 
 
 def _no_better(fitted: Fitted) -> Iterator[str]:
@@ -150,7 +169,7 @@ def _no_better(fitted: Fitted) -> Iterator[str]:
         )
 
 
-def bounds_claim(pipeline: Any) -> str:
+def bounds_claim(pipeline: Any, *, independent_duplicates: bool = False) -> str:
     """What bounds on the training rows of a fit are worth: its regime alone does not decide it."""
     question = ask(pipeline)
     is_classifier, regime = question.is_classifier, question.regime
@@ -166,6 +185,15 @@ def bounds_claim(pipeline: Any) -> str:
             "Bounds on the training rows are diagnostics here, not guarantees: those need "
             f"--regime honest{needs_limits}."
         )
+    if question.model.fit_record_.is_grouped:
+        of_folds = regime.averages_folds
+        where = "on new groups" if of_folds else "on the fit fold and on new groups"
+        return (
+            "Bounds that count rows are diagnostics here, not guarantees: rows of a group are not "
+            f"independent draws. kpp.risk_bounds(..., groups=...) gives one {where} that counts "
+            "groups, and speaks of a random row of a random group"
+            f"{'' if is_classifier else ', with limits of the target known before'}."
+        )
     if fit_rows_assumption(question.model).holds is False:
         return (
             "Bounds on the training rows are diagnostics here, not guarantees: the folds were made "
@@ -180,10 +208,13 @@ def bounds_claim(pipeline: Any) -> str:
         "known before any data"
     )
     if copies := question.model.duplicate_rows_:
-        condition += (
-            f" ({copies:,} of them equal another in every column: if by chance, say "
-            "independent_duplicates=True)"
+        advice = (
+            "you say that by chance: say independent_duplicates=True there, too"
+            if independent_duplicates
+            else "they void it unless by chance; then say independent_duplicates=True, or "
+            "--independent-duplicates to kpp report"
         )
+        condition += f" ({copies:,} of them equal another in every column: {advice})"
     return (
         f"kpp.risk_bounds on the training rows gives bounds on {whose} that hold with probability "
         f"0.95 over the rows, if {condition}; each lists its conditions."

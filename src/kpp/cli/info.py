@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kpp.cli.console import Terminal
-from kpp.cli.files import load_any
-from kpp.geometry import forest_blocks
-from kpp.models.linear import KPPLinearModel
-from kpp.models.pipelines import (
-    FittedModel,
-    Preparation,
-    prepared_names,
-    source_columns,
-    split_pipeline,
-)
-from kpp.tables.columns import model_columns
-from kpp.tables.errors import UserError, listed
+from kpp.cli.files import load_any, outline_of
+from kpp.models.pipelines import prepared_names, raw_columns, source_columns
+from kpp.tables.errors import listed
 from kpp.tables.fit_rows import KEY as ROWS
 from kpp.tables.fit_rows import FitRows
 from kpp.tables.numbers import short
+
+if TYPE_CHECKING:
+    from kpp.io import ModelOutline
 
 KINDS = {
     "numeric": "number",
@@ -30,9 +24,11 @@ KINDS = {
 }
 
 
-def run_info(model: Path, terminal: Terminal) -> int:
-    """Show what a file holds; that it loads says that its checksums are right."""
-    data = info(model, terminal)
+def run_info(model: Path, terminal: Terminal, *, check: bool = False) -> int:
+    """Show what a file holds, from the small part of it that says so; with `check`, read it all."""
+    if check:
+        load_any(model, terminal)
+    data = info(model, terminal, checked=check)
     if terminal.json:
         terminal.result(data)
         return 0
@@ -41,17 +37,23 @@ def run_info(model: Path, terminal: Terminal) -> int:
     task += "" if target is None else f" of '{target}'"
     task += "" if classes is None else f", classes {listed(classes)}"
     alpha = "" if data["alpha"] is None else short(data["alpha"])
-    trees = f"{data['trees']} trees, {data['nodes']} nodes" if "trees" in data else ""
-    rows = f"{data['rows_fitted']} rows (of the linear layer)" if "trees" in data else ""
+    n_rows = data["rows_fitted"]
+    checksums = "right"
+    if not check:
+        checksums += (
+            f" where it was read, {data['bytes_checked']:,} bytes; --check reads all and builds "
+            "the model"
+        )
     facts = [
         ("file", f"{data['file']}, {data['bytes']} bytes, format {data['format_version']}"),
-        ("checksums", "right"),
+        ("checksums", checksums),
         ("holds", data["kind"]),
         ("task", task),
         ("regime", data["regime"]),
         ("alpha", alpha),
-        ("forest", trees),
-        ("fitted on", rows),
+        ("forest", f"{data['trees']} trees, {data['nodes']} nodes"),
+        ("groups", "" if data["groups"] is None else f"of the column '{data['groups']}'"),
+        ("fitted on", "" if n_rows is None else f"{n_rows} rows (of the linear layer)"),
         ("written with", ", ".join(f"{k} {v}" for k, v in data["versions"].items())),
     ]
     terminal.facts([(name, text) for name, text in facts if text])
@@ -65,44 +67,32 @@ def run_info(model: Path, terminal: Terminal) -> int:
     return 0
 
 
-def info(path: Path, terminal: Terminal) -> dict[str, Any]:
+def info(path: Path, terminal: Terminal, *, checked: bool = False) -> dict[str, Any]:
     """What a file of a model holds, as plain data."""
-    file = load_any(path, terminal)
-    said = file.summary
-    data: dict[str, Any] = {
+    found = outline_of(path, terminal)
+    said = found.summary
+    target, groups = (said.metadata.get(name) for name in ("target", "groups"))
+    steps = [] if found.preparation is None else [type(found.preparation).__name__]
+    return {
         "file": str(path),
         "bytes": said.n_bytes,
         "bytes_read": said.n_bytes_read,
+        "bytes_checked": said.n_bytes if checked else found.n_bytes_taken,
         "format_version": said.format_version,
         "checksums": "right",
-        "kind": type(file.model).__name__,
-        "task": None,
-        "target": file.target,
-        "classes": None,
-        "regime": None,
-        "alpha": None,
-        "columns": [],
+        "kind": " and ".join([*steps, found.kind]),
+        "task": found.task,
+        "target": target if isinstance(target, str) else None,
+        "groups": groups if isinstance(groups, str) else None,
+        "classes": None if found.classes is None else found.classes.tolist(),
+        "regime": found.regime,
+        "alpha": found.alpha,
+        "trees": found.n_trees,
+        "nodes": found.n_nodes,
+        "rows_fitted": found.n_rows,
+        "columns": [] if found.columns is None else _columns(found),
         "versions": said.libraries,
         "written_beside": _without_rows(said.metadata),
-    }
-    try:
-        preparation, inner = split_pipeline(file.model)
-    except TypeError:  # a forest by itself
-        return data
-    forests = [block.forest for _, block in forest_blocks(inner.map_)]
-    steps = [] if preparation is None else [type(preparation).__name__]
-    data["kind"] = " and ".join([*steps, type(inner).__name__])
-    data["task"] = "embedding"
-    if isinstance(inner, KPPLinearModel):
-        classes = inner.additive_.classes
-        data |= {"regime": inner.regime_, "alpha": float(inner.alpha_)}
-        data["task"] = "regression" if classes is None else "classification"
-        data["classes"] = None if classes is None else classes.tolist()
-    return data | {
-        "trees": sum(forest.n_trees for forest in forests),
-        "nodes": sum(forest.n_nodes for forest in forests),
-        "rows_fitted": int(inner.map_.shape[0]),
-        "columns": _columns(preparation, inner, file.model),
     }
 
 
@@ -113,14 +103,10 @@ def _without_rows(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata | {ROWS: rows.counts()}
 
 
-def _columns(
-    preparation: Preparation | None, inner: FittedModel, model: Any
-) -> list[dict[str, Any]]:
-    names_out = prepared_names(preparation, inner)
-    try:
-        names = model_columns(model)
-    except UserError:
-        names = names_out
+def _columns(found: ModelOutline) -> list[dict[str, Any]]:
+    preparation = found.preparation
+    names_out = prepared_names(preparation, found.columns)
+    names = raw_columns(preparation, found.columns) or names_out
     sources = source_columns(preparation, names, names_out)
     kinds = {
         str(name): KINDS.get(kind, kind)

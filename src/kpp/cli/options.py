@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from kpp.models import regimes
 from kpp.tables.errors import UserError
 
 
@@ -36,11 +35,14 @@ class GeometryForest(StrEnum):
 
 
 class Regime(StrEnum):
-    """Regimes that grow their own forest."""
+    """Regimes that grow their own forest, by their names in ``kpp.models.regimes``.
 
-    shared = regimes.Shared.name
-    honest = regimes.Honest.name
-    cross_fit = regimes.CrossFit.name
+    Written out: the help must not wait for scikit-learn.
+    """
+
+    shared = "shared"
+    honest = "honest"
+    cross_fit = "cross-fit"
 
 
 class Level(StrEnum):
@@ -138,6 +140,23 @@ Weights = Annotated[
         help="Column of row weights.",
         rich_help_panel=_COLUMNS,
         show_default=False,
+    ),
+]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column that names the group of each row, not for the model: groups stay whole in "
+        "the split, the folds and the test.",
+        rich_help_panel=_COLUMNS,
+        show_default=False,
+    ),
+]
+IndependentDuplicates = Annotated[
+    bool,
+    typer.Option(
+        "--independent-duplicates",
+        help="Equal rows are independent draws that agree by chance, not copies; for the bounds.",
     ),
 ]
 TaskOption = Annotated[

@@ -61,7 +61,6 @@ def run_report(
         X,
         y,
         path,
-        want_data=json_path is not None,
         title=source.stem if title is None else title,
         max_rows=max_rows,
         y_range=y_range,
@@ -69,6 +68,8 @@ def run_report(
         verbose=int(terminal.shows_progress),
         **extra,
     )
+    for remark in data["sections"]["bounds"].get("duplicates", ()):
+        terminal.note(remark)
     if data_path is not None:
         write_text(json.dumps(data, ensure_ascii=False) + "\n", data_path)
         terminal.note(f"The same as JSON: {data_path}")
@@ -96,7 +97,15 @@ def _subject(
             fitted_to=file.target,
             rows=choice,
             fit_rows=file.fit_rows,
+            groups=options.groups,
+            fitted_groups=file.groups,
         )
+        if rows.groups is None and file.groups is not None:
+            terminal.warn(
+                f"{source.name} has no column '{file.groups}', which names the groups of the rows "
+                "of the fit: bounds on its rows are no guarantees. Say --groups if it is called "
+                "otherwise."
+            )
         chosen = rows.chosen
         assert chosen is not None
         tell = terminal.warn if chosen.n_fitted else terminal.note
@@ -108,8 +117,12 @@ def _subject(
         about = [f"The report is on {chosen.said}.", f"The model is that of {model.name}."]
         about += _left_out(rows.n_missing, rows.target)
         about += _names_and_weights(id_column, options.weights)
+        about += _in_groups(rows.groups, options.groups or file.groups)
         extra = {
             "sample_weight": weight,
+            # With rows of the fit, or of its groups, among them no bound counts new groups.
+            "groups": None if chosen.n_fitted else rows.groups,
+            "independent_duplicates": options.independent_duplicates or file.independent_duplicates,
             "target": rows.target,
             "source": about,
             "unseen": chosen.are_unseen,
@@ -126,16 +139,25 @@ def _subject(
     about += _left_out(target.n_missing, target.name)
     about += fitted.about_test
     about += _names_and_weights(options.id, options.weights)
+    about += _in_groups(fitted.test_groups, options.groups)
     unused = [*options.drop, *fitted.columns.constant, *fitted.columns.empty]
     if unused:
         about.append(f"Columns of the table that were not used: {listed(unused)}.")
     extra = {
-        "train": fitted.train,
+        "train": (*fitted.train, fitted.groups),
         "sample_weight": fitted.test_weight,
+        "groups": None if fitted.n_of_fitted_groups else fitted.test_groups,
+        "independent_duplicates": options.independent_duplicates,
         "target": target.name,
         "source": about,
     }
     return fitted.pipeline, fitted.X_test, fitted.y_test, extra
+
+
+def _in_groups(groups: Any, column: str | None) -> list[str]:
+    if groups is None:
+        return []
+    return [f"They are of {len(set(groups.tolist()))} groups, named by the column '{column}'."]
 
 
 def _left_out(n_missing: int, target: str) -> list[str]:
@@ -151,16 +173,12 @@ def _names_and_weights(id_column: str | None, weights: str | None) -> list[str]:
     return found if weights is None else [*found, f"Weights are in the column '{weights}'."]
 
 
-def _make(
-    model: Any, X: Any, y: Any, path: Path, *, want_data: bool, **settings: Any
-) -> tuple[Path, Any]:
-    from kpp.reports import report, report_data
+def _make(model: Any, X: Any, y: Any, path: Path, **settings: Any) -> tuple[Path, dict[str, Any]]:
+    """Write the page; where it is, and its content as data."""
+    from kpp.reports import report_data
+    from kpp.reports.page import render, write
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # unknown categories were named before
-        if not want_data:
-            return report(model, X, y, path, **settings), None
-        from kpp.reports.page import render, write
-
         data = report_data(model, X, y, **settings)
         return write(render(data), path), data

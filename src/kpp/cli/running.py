@@ -10,14 +10,15 @@ from contextlib import suppress
 import typer
 
 from kpp.cli.console import clean
+from kpp.cli.interrupts import INTERRUPTED, LINE, arrived
 from kpp.tables.errors import UserError
 
-OK, UNUSABLE, INTERRUPTED = 0, 2, 130
+OK, UNUSABLE = 0, 2
 
 
 def run(given: list[str]) -> int:
     """Run the command with the given arguments; return its exit code."""
-    from kpp.cli.app import app
+    from kpp.cli.app import HELP, app
 
     end = given.index("--") if "--" in given else len(given)
     debug = "--debug" in given[:end]
@@ -31,20 +32,24 @@ def run(given: list[str]) -> int:
         with suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = typer.main.get_command(app).main(
-            args=arguments, prog_name="kpp", standalone_mode=False
-        )
+        command, name = typer.main.get_command(app), "kpp"
+        own = getattr(command, "commands", {}).get(arguments[0]) if arguments else None
+        if own is not None and arguments[1:] in (["--help"], ["-h"]):
+            # Straight to it: to parse the options before a command takes longer than its help.
+            command, name, arguments = own, f"kpp {arguments[0]}", arguments[1:]
+        code = command.main(args=arguments, prog_name=name, standalone_mode=False, **HELP)
         sys.stdout.flush()
     except BrokenPipeError:
         return _no_reader()
     except (KeyboardInterrupt, typer.Abort):
-        return _say("interrupted.", INTERRUPTED)
+        return _interrupted()
     except SystemExit as end_of_it:  # typer's own way out of a broken pipe
         return _no_reader() if end_of_it.code == 1 else UNUSABLE
     except Exception as error:
-        return _failed(error, arguments, debug)
+        # Compiled code and other libraries may have made another error of it.
+        return _interrupted() if arrived() else _failed(error, arguments, debug)
     if code == INTERRUPTED:  # newer typers give the code, older ones raise Abort
-        return _say("interrupted.", INTERRUPTED)
+        return _interrupted()
     return int(code or OK)
 
 
@@ -75,6 +80,12 @@ def _say(text: str, code: int) -> int:
     with suppress(BrokenPipeError):
         print(f"kpp: {clean(text)}", file=sys.stderr)
     return code
+
+
+def _interrupted() -> int:
+    with suppress(BrokenPipeError):
+        print(LINE, file=sys.stderr)
+    return INTERRUPTED
 
 
 def _no_reader() -> int:

@@ -11,9 +11,8 @@ import numpy as np
 
 from kpp._checks import is_missing
 from kpp._typing import AnyArray, BoolArray, FloatArray
-from kpp.explanations._decimals import Decimals
+from kpp.explanations._decimals import Decimals, Thresholds
 from kpp.forest.arrays import Forest
-from kpp.forest.join import as_float64
 from kpp.forest.layout import CATEGORICAL
 
 MOST_CATEGORIES = 8
@@ -121,13 +120,30 @@ def _left_codes(forest: Forest, v: int) -> set[int]:
     return set(np.flatnonzero(bits).tolist())
 
 
-class Wording:
-    """How the conditions of a model are written down.
+class Vocabulary:
+    """What all rows of a model share in how their conditions are written down; made once.
 
     Parameters
     ----------
     forests : list of Forest
         All forests of the model.
+    spread : array of shape (n_features,), optional
+        Spread of the columns, for thresholds that have no other beside them.
+    """
+
+    def __init__(self, forests: list[Forest], spread: FloatArray | None = None) -> None:
+        self.thresholds = Thresholds(forests, spread)
+        self.categories = categories_of(forests)
+        self.known = {column: frozenset(values) for column, values in self.categories.items()}
+
+
+class Wording:
+    """How the conditions of a model are written down.
+
+    Parameters
+    ----------
+    forests : list of Forest, or Vocabulary
+        All forests of the model, or what is known of them.
     names : tuple of str
         Names of the columns.
     row : list of length n_features, optional
@@ -139,7 +155,8 @@ class Wording:
         Whether the rows of the fit may have categories that no forest knows: "or other" is
         written wherever these go too.
     spread : array of shape (n_features,), optional
-        Spread of the columns, for thresholds that have no other beside them.
+        Spread of the columns, for thresholds that have no other beside them; where forests are
+        given, and not what is known of them.
 
     Attributes
     ----------
@@ -151,7 +168,7 @@ class Wording:
 
     def __init__(
         self,
-        forests: list[Forest],
+        forests: list[Forest] | Vocabulary,
         names: tuple[str, ...],
         row: list[Any] | None = None,
         *,
@@ -159,8 +176,9 @@ class Wording:
         other: bool = False,
         spread: FloatArray | None = None,
     ) -> None:
-        self.forests = [as_float64(forest) for forest in forests]
-        self.categories = categories_of(forests)
+        known = forests if isinstance(forests, Vocabulary) else Vocabulary(forests, spread)
+        self.forests, self.categories = known.thresholds.forests, known.categories
+        self.is_exact, self._known = known.thresholds.is_exact, known.known
         self.names = names
         self.missing: BoolArray = np.zeros(len(names), dtype=bool)
         if missing is not None:
@@ -170,12 +188,11 @@ class Wording:
         numbers = np.full(len(names), np.nan)
         for j, value in enumerate([] if row is None else row):
             numbers[j] = self._read(j, value)
-        single = [forest.dtype == np.float32 for forest in forests]
-        self.number = Decimals(self.forests, single, numbers, spread).number
+        self.number = Decimals(known.thresholds, numbers).number
 
     def _read(self, column: int, value: Any) -> float:
         """Take in one value of the explained row; as a number, NaN where it is none."""
-        if value not in dict.fromkeys(self.categories.get(column, ())):
+        if value not in self._known.get(column, ()):
             if is_missing(value):
                 self.missing[column] = True
                 return np.nan
@@ -203,12 +220,18 @@ class Wording:
                 c.feature,
                 c.categories,
                 c.low < c.high,
-                self.number(c.feature, c.low),
-                self.number(c.feature, c.high),
+                self._bound(c.feature, c.low),
+                self._bound(c.feature, c.high),
                 c.missing and bool(self.missing[c.feature] or self.other[c.feature]),
             )
             for c in cell
         )
+
+    def _bound(self, column: int, t: float) -> Hashable:
+        """What is the same for all thresholds of a column that are written alike."""
+        if not self.is_exact:
+            return self.number(column, t)
+        return t if np.isfinite(t) else None
 
     def condition(self, condition: Condition) -> list[str]:
         """Write what the condition on one column allows; nothing where every value fulfils it."""

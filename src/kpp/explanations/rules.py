@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import FloatArray
-from kpp.explanations._conditions import Cell, Wording, cells_of_path
+from kpp.explanations._conditions import Cell, Vocabulary, Wording
+from kpp.explanations._paths import RowPaths, merged
 from kpp.explanations.attribution import column_of
 from kpp.explanations.checks import check_top
 from kpp.explanations.explain import baseline_of
@@ -183,10 +184,9 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
     row = question.row(x)
     scores = row.scores[0]
     chosen = choose_output(question.additive, output, scores)
-    wording = _wording(question, row)
-    found = _collect(question, row, wording, chosen)
-    # Ties keep the order of the trees, and of the nodes on a path.
-    ranked = sorted(found, key=lambda one: -abs(math.fsum(one.contributions)))
+    tables = question.additive.once(_Tables.of, question)
+    wording = _wording(question, tables, row)
+    listed, others, n_other = _collect(question, row, tables, wording, chosen, top)
     rules = [
         Rule(
             text=wording.cell(one.cell),
@@ -195,11 +195,10 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
             nodes=tuple(one.nodes),
             conditions=one.cell,
         )
-        for one in ranked[:top]
+        for one in listed
     ]
-    # Sums by `fsum`: rules and remainder must add up to the score whatever `top` is.
-    others = [value for one in ranked[top:] for value in one.contributions]
     baseline = float(chosen.sign * baseline_of(question.additive)[chosen.index])
+    # Sums by `fsum`: rules and remainder must add up to the score whatever `top` is.
     remainder = math.fsum(others)
     score = float(chosen.sign * scores[chosen.index])
     total = math.fsum([baseline, remainder, *(rule.contribution for rule in rules)])
@@ -207,12 +206,26 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
         rules=rules,
         baseline=baseline,
         remainder=remainder,
-        n_other=max(0, len(ranked) - top),
+        n_other=n_other,
         score=score,
         output=chosen.name,
         residual=abs(total - score),
         probability=_probability(question, scores, chosen),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """What the rules of all rows of a model share."""
+
+    vocabulary: Vocabulary
+    support: list[FloatArray]
+
+    @classmethod
+    def of(cls, question: Question) -> _Tables:
+        forests = [block.forest for block in question.additive.blocks]
+        spread = getattr(question.model, "feature_spread_", None)
+        return cls(Vocabulary(forests, spread), _support(question))
 
 
 @dataclass
@@ -223,38 +236,47 @@ class _Found:
     nodes: list[str]
 
 
-def _collect(question: Question, row: RoutedRows, wording: Wording, output: Output) -> list[_Found]:
-    """All cells that a row is in, with what they add; equal cells together.
+def _collect(
+    question: Question,
+    row: RoutedRows,
+    tables: _Tables,
+    wording: Wording,
+    output: Output,
+    top: int,
+) -> tuple[list[_Found], list[float], int]:
+    """The cells of a row that add most, equal ones together; what the others add; their number.
 
     Cells that read the same, and hold the same share of the rows of the fit, are equal. They may
     differ in where values would go that no rule speaks of.
     """
-    found: dict[Any, _Found] = {}
-    together = zip(
-        question.additive.blocks, row.leaf_ids, wording.forests, _support(question), strict=True
-    )
-    for block, leaf_ids, forest, support in together:
-        contribution, scale = block.contribution[output.index], block.scale
-        prefix = f"{block.name}__" if block.name else ""
-        for tree, leaf in enumerate(leaf_ids[:, 0].tolist()):
-            for v, cell in cells_of_path(forest, leaf, wording.categories):
-                # A node without weight adds nothing, whatever its coefficient: it is no rule.
-                if scale[v] == 0:
-                    continue
-                share = float(support[v])
-                cell = tuple(sorted(cell, key=lambda condition: condition.feature))
-                # Shares are sums of weights, rounded differently in different trees.
-                key = (round(share, 12), wording.key(cell))
-                one = found.setdefault(key, _Found(cell, share, [], []))
+    paths = RowPaths.of(question.additive.blocks, row, wording)
+    contribution = output.sign * paths.contribution(output.index)
+    groups = paths.groups(wording, tables.support)
+    # The first of each group stands for it: ties keep the order of the trees, and of the nodes on
+    # a path.
+    is_first = np.ones(len(contribution), dtype=bool)
+    total = contribution.copy()
+    for first, *others in groups:
+        is_first[others] = False
+        total[first] = math.fsum(contribution[[first, *others]])
+    firsts = np.flatnonzero(is_first)
+    listed = firsts[np.argsort(-np.abs(total[firsts]), kind="stable")][:top]
+    members = {group[0]: group for group in groups}
+    found, is_listed = [], np.zeros(len(contribution), dtype=bool)
+    for first in listed.tolist():
+        own = members.get(first, [first])
+        is_listed[own] = True
+        found.append(
+            _Found(
                 # A missing value fulfils the merged rule only where it is in every one of the
                 # cells.
-                one.cell = tuple(
-                    replace(a, missing=a.missing and b.missing)
-                    for a, b in zip(one.cell, cell, strict=True)
-                )
-                one.contributions.append(output.sign * float(contribution[v]))
-                one.nodes.append(f"{prefix}kpp_t{tree}_n{v - forest.tree_offsets[tree]}")
-    return list(found.values())
+                merged([paths.cell(i) for i in own]),
+                float(tables.support[paths.block[first]][paths.node[first]]),
+                contribution[own].tolist(),
+                [paths.name(i) for i in own],
+            )
+        )
+    return found, contribution[~is_listed].tolist(), len(firsts) - len(listed)
 
 
 def _support(question: Question) -> list[FloatArray]:
@@ -274,17 +296,24 @@ def _support(question: Question) -> list[FloatArray]:
     ]
 
 
-def _wording(question: Question, row: RoutedRows) -> Wording:
+def _wording(question: Question, tables: _Tables, row: RoutedRows) -> Wording:
     model, regime = question.model, question.regime
     return Wording(
-        [block.forest for block in question.additive.blocks],
+        tables.vocabulary,
         question.names,
-        [column_of(row.X, j)[0] for j in range(len(question.names))],
+        _values(row.X),
         missing=getattr(model, "missing_columns_", None),
         # In the other regimes every row of the fit has grown some tree.
         other=regime.splits_rows or regime.takes_grown_forest,
-        spread=getattr(model, "feature_spread_", None),
     )
+
+
+def _values(X: Any) -> list[Any]:
+    """The values of one row, each of the kind that its column has."""
+    if hasattr(X, "iloc"):
+        # At once: a data frame takes long to give its columns one by one.
+        return list(X.to_numpy(dtype=object)[0])
+    return [column_of(X, j)[0] for j in range(X.shape[1])]
 
 
 def _probability(question: Question, scores: FloatArray, output: Output) -> float | None:

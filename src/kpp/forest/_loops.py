@@ -78,12 +78,12 @@ def check_levels(tree_offsets: Any, parent: Any, left: Any, in_order: Any) -> No
 
 
 @compiled(
-    "in f4[,]; Nodes; i8; i8; i8; i8; out i4[,]",
-    "in f8[,]; Nodes; i8; i8; i8; i8; out i4[,]",
+    "in f4[,]; Splits; i8; i8; i8; i8; out i4[,]",
+    "in f8[,]; Splits; i8; i8; i8; i8; out i4[,]",
 )
 def route_numerical(
     X: Any,
-    nodes: Any,
+    splits: Any,
     first_row: Any,
     last_row: Any,
     first_tree: Any,
@@ -96,8 +96,8 @@ def route_numerical(
     path costs no more than its length; the next node is computed without a branch, because
     the outcome of a good split cannot be predicted.
     """
-    tree_offsets, left = nodes.tree_offsets, nodes.left
-    feature, threshold = nodes.feature, nodes.threshold
+    tree_offsets, left = splits.tree_offsets, splits.left
+    feature, threshold = splits.feature, splits.threshold
     n_features = np.uint64(X.shape[1])
     values = X.reshape(-1)
     node = np.empty(ROWS_TOGETHER, np.uint32)
@@ -126,12 +126,12 @@ def route_numerical(
 
 
 @compiled(
-    "in f4[,]; Nodes; i8; i8; i8; i8; out i4[,]",
-    "in f8[,]; Nodes; i8; i8; i8; i8; out i4[,]",
+    "in f4[,]; Splits; i8; i8; i8; i8; out i4[,]",
+    "in f8[,]; Splits; i8; i8; i8; i8; out i4[,]",
 )
 def route_any(
     X: Any,
-    nodes: Any,
+    splits: Any,
     first_row: Any,
     last_row: Any,
     first_tree: Any,
@@ -143,9 +143,9 @@ def route_any(
     `category_offsets` has one entry per node and one more, or is empty where the forest has no
     categorical split: node v sends category c left iff bit c of its words is set.
     """
-    tree_offsets, left = nodes.tree_offsets, nodes.left
-    feature, threshold, missing_left = nodes.feature, nodes.threshold, nodes.missing_left
-    category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
+    tree_offsets, left = splits.tree_offsets, splits.left
+    feature, threshold, missing_left = splits.feature, splits.threshold, splits.missing_left
+    category_offsets, category_bits = splits.category_offsets, splits.category_bits
     n_features = np.uint64(X.shape[1])
     values = X.reshape(-1)
     has_categories = category_offsets.size > 0
@@ -182,3 +182,57 @@ def route_any(
                     row[n_left] = i
                     n_left += np.uint64(child >= 0)
                 n_walking = np.int64(n_left)
+
+
+@compiled("in f4[,]; Splits; out i4[,]", "in f8[,]; Splits; out i4[,]")
+def route_few(X: Any, splits: Any, leaf_ids: Any) -> None:
+    """Like `route_numerical`, for all rows where these are few: they walk down all trees together.
+
+    A single row would walk down one tree after the other, and wait at every node for the next.
+    """
+    tree_offsets, left = splits.tree_offsets, splits.left
+    feature, threshold = splits.feature, splits.threshold
+    n_features = np.uint64(X.shape[1])
+    n_rows = X.shape[0]
+    values = X.reshape(-1)
+    found = leaf_ids.reshape(-1)
+    node = np.empty(ROWS_TOGETHER, np.uint32)
+    row = np.empty(ROWS_TOGETHER, np.uint32)
+    place = np.empty(ROWS_TOGETHER, np.uint32)
+    for start in range(0, found.size, ROWS_TOGETHER):
+        n_walking = min(ROWS_TOGETHER, found.size - start)
+        for j in range(n_walking):
+            node[j] = tree_offsets[(start + j) // n_rows]
+            row[j] = (start + j) % n_rows
+            place[j] = start + j
+        while n_walking > 0:
+            n_left = np.uint64(0)
+            for j in range(n_walking):
+                v = node[j]
+                i = row[j]
+                p = place[j]
+                child = left[v]
+                found[p] = v
+                x = values[np.uint64(i) * n_features + np.uint64(max(feature[v], 0))]
+                node[n_left] = np.uint32(child + (not (x <= threshold[v])))
+                row[n_left] = i
+                place[n_left] = p
+                n_left += np.uint64(child >= 0)
+            n_walking = np.int64(n_left)
+
+
+@compiled("in i8[]; in i4[]; out i4[]")
+def depth_first_numbers(tree_offsets: Any, left: Any, out: Any) -> None:
+    """Number the nodes of each tree in the order of a walk that goes left first, from 0."""
+    for tree in range(tree_offsets.size - 1):
+        root = tree_offsets[tree]
+        end = tree_offsets[tree + 1]
+        size = np.ones(end - root, np.int32)  # nodes of the subtree below each node
+        for v in range(end - 1, root - 1, -1):
+            if left[v] >= 0:
+                size[v - root] += size[left[v] - root] + size[left[v] + 1 - root]
+        out[root] = 0
+        for v in range(root, end):
+            if left[v] >= 0:
+                out[left[v]] = out[v] + 1
+                out[left[v] + 1] = out[v] + 1 + size[left[v] - root]

@@ -12,18 +12,20 @@ import numpy as np
 from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
 from kpp.forest.bare import BareScores
+from kpp.forest.derived import all_numerical, depth_first, parents, stands_in
 from kpp.forest.layout import (
     ARRAY_TYPES,
     CATEGORICAL,
     MAX_NODES,
     NODE_ARRAYS,
+    NUMERICAL,
     Tree,
     check_layout,
     lay_out,
     own_read_only,
     pack_categories,
 )
-from kpp.forest.nodes import Nodes
+from kpp.forest.nodes import Nodes, Splits
 from kpp.forest.statistics import NodeStatistics
 from kpp.forest.sums import add_to_parents, as_vector, path_sums
 
@@ -198,7 +200,7 @@ class Forest(Shown):
         [0, 2, 1]
         """
         # Nodes move when trees are laid out, and what is known of each node moves with them.
-        flat, order = lay_out(trees)
+        flat, order, _ = lay_out(trees)
         return cls(
             n_features=n_features,
             dtype=dtype,
@@ -428,16 +430,18 @@ class Forest(Shown):
             for name in ("n_features", "dtype", "feature_names", "allows_infinity", "source")
         }
 
+        has_numbers = any("source_leaf" in vars(forest) for forest in forests)
         if release:
             for forest in forests:
-                vars(forest).pop("nodes", None)  # it holds the arrays, too
+                for name in ("nodes", "splits"):  # they hold the arrays, too
+                    vars(forest).pop(name, None)
 
         # One field at a time: with `release` no more than one array exists twice at any moment.
         def take(name: str) -> list[Any]:
             arrays = [getattr(forest, name) for forest in forests]
             if release:
                 for forest in forests:
-                    vars(forest).pop(name)
+                    vars(forest).pop(name, None)
             return arrays
 
         bare, statistics = take("bare"), take("statistics")
@@ -446,7 +450,9 @@ class Forest(Shown):
             joined = NodeStatistics.concatenate(statistics)
         shared["bare"] = BareScores.concatenate(bare, joined)
         del statistics, bare
-        changed: dict[str, Any] = {name: np.concatenate(take(name)) for name in NODE_ARRAYS}
+        # The left children last: what a part does not hold is made from them.
+        names = sorted(NODE_ARRAYS, key=lambda name: name == "left")
+        changed: dict[str, Any] = {name: np.concatenate(take(name)) for name in names}
         shift = np.repeat(np.cumsum(sizes) - sizes, sizes).astype(np.int32)
         # In place, because these arrays are the largest; -1 is no id, and stays.
         for name in ("parent", "left"):
@@ -463,7 +469,10 @@ class Forest(Shown):
             changed["category_offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(words))])
         for array in changed.values():
             array.flags.writeable = False
-        return cls(categories=categories, statistics=joined, **shared, **changed)
+        whole = cls(categories=categories, statistics=joined, **shared, **changed)
+        if not has_numbers:
+            vars(whole).pop("source_leaf")  # no part has them: they count depth first
+        return whole
 
     @property
     def n_trees(self) -> int:
@@ -473,7 +482,7 @@ class Forest(Shown):
     @property
     def n_nodes(self) -> int:
         """Number m of nodes over all trees."""
-        return len(self.parent)
+        return len(self.left)
 
     @property
     def right(self) -> IntArray:
@@ -491,6 +500,28 @@ class Forest(Shown):
     def nodes(self) -> Nodes:
         """The node arrays as the one argument that compiled loops take."""
         return Nodes(*(getattr(self, name) for name in Nodes._fields))
+
+    @cached_property
+    def splits(self) -> Splits:
+        """Those of them that a walk down a tree reads."""
+        return Splits(*(getattr(self, name) for name in Splits._fields))
+
+    @cached_property
+    def in_float64(self) -> Forest:
+        """A forest that compares in float64 and decides like this one; see `join.as_float64`."""
+        from kpp.forest.join import compare_in_float64
+
+        return compare_in_float64(self)
+
+    @cached_property
+    def column_thresholds(self) -> tuple[FloatArray, ...]:
+        """Distinct thresholds of the numerical splits on each column, rising; one array each."""
+        splits = np.flatnonzero(self.split_kind == NUMERICAL)
+        # Numbers of 16 bits are put in order in linear time.
+        small = np.uint16 if self.n_features <= 2**16 else np.int32
+        order = splits[np.argsort(self.feature[splits].astype(small), kind="stable")]
+        ends = np.cumsum(np.bincount(self.feature[order], minlength=self.n_features))
+        return tuple(map(np.unique, np.split(self.threshold[order], ends[:-1])))
 
     @property
     def roots(self) -> OffsetArray:
@@ -547,3 +578,9 @@ def _object_array(values: Iterable[Any]) -> AnyArray:
 
 def _rebuild(state: dict[str, Any]) -> Forest:
     return Forest(**state)
+
+
+# What a forest that `let_go` made smaller does not hold.
+stands_in(Forest, "parent", parents)
+stands_in(Forest, "source_leaf", depth_first)
+stands_in(Forest, "split_kind", all_numerical)

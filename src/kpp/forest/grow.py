@@ -18,7 +18,8 @@ from sklearn.ensemble import (
 from sklearn.frozen import FrozenEstimator
 
 from kpp.forest.arrays import Forest
-from kpp.forest.importers import Traits, importer_of
+from kpp.forest.derived import forget_numbers
+from kpp.forest.importers import Traits, import_forest, importer_of
 
 # Name -> its classifier and its regressor.
 NAMED_FORESTS: dict[str, tuple[type, type]] = {
@@ -180,7 +181,9 @@ def grow_forest(
     if "random_state" in parameters and parameters["random_state"] is None:
         estimator.set_params(random_state=random_state)
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
-    forest = Forest.from_model(estimator.fit(X, y, **weights))
+    # Grown here and for this alone: its trees go as they are read.
+    forest = import_forest(estimator.fit(X, y, **weights), release=True)
+    forget_numbers(forest)
     if forest.feature_names is None and feature_names is not None:
         forest = replace(forest, feature_names=tuple(str(name) for name in feature_names))
     return forest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,8 @@ class Tree(Shown):
         goes right.
     source_leaf : int array of shape (n_nodes,), optional
         The library's own number of each node; its position by default.
+    per_node : dict of str to array of shape (n_nodes, ...), optional
+        Further numbers of the nodes, which move with them.
     """
 
     left: ArrayLike
@@ -64,21 +66,38 @@ class Tree(Shown):
     missing_left: ArrayLike | None = None
     left_categories: dict[int, ArrayLike] = field(default_factory=dict)
     source_leaf: ArrayLike | None = None
+    per_node: dict[str, AnyArray] = field(default_factory=dict)
 
 
-def lay_out(trees: Sequence[Tree]) -> tuple[dict[str, Any], AnyArray]:
+def lay_out(
+    trees: Iterable[Tree], sizes: Sequence[int] | None = None, *, wants_order: bool = True
+) -> tuple[dict[str, Any], AnyArray, dict[str, AnyArray]]:
     """Put trees into the flat arrays of a `Forest`, each level by level.
+
+    Parameters
+    ----------
+    trees : iterable of Tree
+        Taken one at a time where their sizes are given: no other needs to exist meanwhile.
+    sizes : sequence of int, optional
+        Their numbers of nodes.
+    wants_order : bool
+        Whether `order` is asked for; it takes 8 bytes for each node.
 
     Returns
     -------
     arrays : dict
         The arrays of `Forest`, by name.
     order : int array of shape (n_nodes,)
-        Where each node stood among the given trees, one after the other.
+        Where each node stood among the given trees, one after the other; of no use unless it
+        is asked for.
+    per_node : dict of str to array
+        The further numbers of the nodes, where trees have them.
     """
-    if not trees:
+    if sizes is None:
+        trees = list(trees)
+        sizes = [len(np.asarray(tree.left)) for tree in trees]
+    if not sizes:
         raise ValueError("A forest needs at least one tree; got none.")
-    sizes = [len(np.asarray(tree.left)) for tree in trees]
     n_nodes = sum(sizes)
     if n_nodes > MAX_NODES:
         raise ValueError(
@@ -89,25 +108,30 @@ def lay_out(trees: Sequence[Tree]) -> tuple[dict[str, Any], AnyArray]:
     arrays: dict[str, Any] = {
         name: np.empty(n_nodes, dtype=dtype) for name, dtype in NODE_ARRAYS.items()
     }
-    order = np.empty(n_nodes, dtype=np.int64)
+    order = np.empty(n_nodes if wants_order else max(sizes), dtype=np.int64)
+    left_of: dict[int, AnyArray] = {}
+    per_node: dict[str, AnyArray] = {}
     for tree, base, size in zip(trees, tree_offsets.tolist(), sizes, strict=False):
         nodes = slice(base, base + size)
-        _lay_out_one(tree, base, {name: a[nodes] for name, a in arrays.items()}, order[nodes])
-        order[nodes] += base
+        own = order[nodes] if wants_order else order[:size]
+        _lay_out_one(tree, base, {name: a[nodes] for name, a in arrays.items()}, own)
+        for name, values in tree.per_node.items():
+            if name not in per_node:
+                per_node[name] = np.empty((n_nodes, *values.shape[1:]))
+            per_node[name][nodes] = values[own]
+        if tree.left_categories:
+            # `own` takes new places to old ones; importers name categorical splits by the old ones.
+            new_id = np.empty(size, dtype=np.int64)
+            new_id[own] = np.arange(base, base + size)
+            for node, codes in tree.left_categories.items():
+                left_of[int(new_id[node])] = np.asarray(codes)
+        own += base
     arrays["tree_offsets"] = tree_offsets
-    # `order` takes new places to old ones; importers name categorical splits by the old ones.
-    new_id = np.empty(n_nodes, dtype=np.int64)
-    new_id[order] = np.arange(n_nodes)
-    left_of = {
-        int(new_id[base + node]): np.asarray(codes)
-        for tree, base in zip(trees, tree_offsets, strict=False)
-        for node, codes in tree.left_categories.items()
-    }
     arrays["category_offsets"], arrays["category_bits"] = pack_categories(left_of, n_nodes)
     # Read-only, so that `own_read_only` takes them into a `Forest` without another copy.
     for array in arrays.values():
         array.flags.writeable = False
-    return arrays, order
+    return arrays, order, per_node
 
 
 def own_read_only(values: Any, dtype: Any) -> AnyArray:

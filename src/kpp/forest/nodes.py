@@ -30,6 +30,22 @@ class Nodes(NamedTuple):
     category_bits: AnyArray
 
 
+@loop_tuple("in i8[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]")
+class Splits(NamedTuple):
+    """Those of the arrays that a walk down a tree reads; `Forest.splits` makes it.
+
+    Without `parent`, so that a forest that only routes rows need not keep it.
+    """
+
+    tree_offsets: OffsetArray
+    left: IntArray
+    feature: IntArray
+    threshold: FloatArray
+    missing_left: BoolArray
+    category_offsets: OffsetArray
+    category_bits: AnyArray
+
+
 @loop_helper
 def largest_tree(tree_offsets: Any, first_tree: Any, last_tree: Any) -> Any:
     """Nodes of the largest of some trees: the size of a table that serves each of them."""

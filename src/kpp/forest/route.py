@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, FloatArray, IntArray
-from kpp.forest._loops import route_any, route_numerical
+from kpp.forest._loops import route_any, route_few, route_numerical
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 BYTES_PER_ROW_BLOCK = 1 << 19
 N_TREE_BLOCKS = 4
 WALKS_PER_BLOCK = 4096
+# So few rows walk down all trees together, instead of down one tree after the other.
+FEW_ROWS = 32
 
 
 def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
@@ -44,18 +46,21 @@ def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
     rows = prepare_rows(forest, X)
     n_rows = len(rows)
     leaf_ids = np.empty((forest.n_trees, n_rows), dtype=np.int32)
-    # At least 256 rows: as many as walk down a tree together in the compiled loop.
-    rows_per_block = max(256, BYTES_PER_ROW_BLOCK // max(1, rows[:1].nbytes))
-    row_blocks = blocks_of(n_rows, -(-n_rows // rows_per_block))
-    n_tree_blocks = min(N_TREE_BLOCKS, leaf_ids.size // WALKS_PER_BLOCK)
-    tree_blocks = blocks_of(forest.n_trees, n_tree_blocks)
-    tasks = [(*r, *t) for r in row_blocks for t in tree_blocks]
     walk: Callable[..., None] = route_numerical
     # The minimum is NaN as soon as one entry is, and needs no array of its own.
     if len(forest.category_offsets) or (forest.allows_nan and rows.size and np.isnan(rows.min())):
         walk = route_any
-    nodes = forest.nodes
-    run_blocks(lambda b: walk(rows, nodes, *tasks[b], leaf_ids), len(tasks), n_jobs)
+    splits = forest.splits
+    if walk is route_numerical and n_rows <= FEW_ROWS:
+        route_few(rows, splits, leaf_ids)
+    else:
+        # At least 256 rows: as many as walk down a tree together in the compiled loop.
+        rows_per_block = max(256, BYTES_PER_ROW_BLOCK // max(1, rows[:1].nbytes))
+        row_blocks = blocks_of(n_rows, -(-n_rows // rows_per_block))
+        n_tree_blocks = min(N_TREE_BLOCKS, leaf_ids.size // WALKS_PER_BLOCK)
+        tree_blocks = blocks_of(forest.n_trees, n_tree_blocks)
+        tasks = [(*r, *t) for r in row_blocks for t in tree_blocks]
+        run_blocks(lambda b: walk(rows, splits, *tasks[b], leaf_ids), len(tasks), n_jobs)
     leaf_ids.flags.writeable = False
     return leaf_ids
 

@@ -38,6 +38,17 @@ def gather_leaves(
             out[i] += leaf_values[np.uint64(leaf_ids[tree, i])]
 
 
+@compiled("in i4[,]; in f8[,]; i8; i8; out f8[,]")
+def gather_scores(leaf_ids: Any, leaf_values: Any, first_row: Any, last_row: Any, out: Any) -> None:
+    """``out[k, i] += sum over trees t of leaf_values[k, leaf of row i in t]``, trees in order."""
+    for tree in range(leaf_ids.shape[0]):
+        leaves = leaf_ids[tree, first_row:last_row]
+        for k in range(out.shape[0]):
+            total, values = out[k, first_row:last_row], leaf_values[k]
+            for i in range(total.size):
+                total[i] += values[np.uint64(leaves[i])]
+
+
 @compiled("in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; i8; i8; out f8[]")
 def node_sums(
     leaf_ids: Any,

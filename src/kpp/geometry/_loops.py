@@ -206,9 +206,9 @@ def compact_matmat(
         size = n_sets[tree]
         total[:size] = 0.0
         for i in range(sets.shape[1]):
-            v = np.uint64(sets[tree, i])
+            own = np.uint64(sets[tree, i])
             for c in range(width):
-                total[v, c] += r[i, c]
+                total[own, c] += r[i, c]
         for v in range(size - 1, 0, -1):
             above = np.uint64(set_parent[root + v])
             for c in range(width):
@@ -221,9 +221,9 @@ def compact_matmat(
             for c in range(width):
                 total[v, c] = total[above, c] + scale * total[v, c]
         for i in range(sets.shape[1]):
-            v = np.uint64(sets[tree, i])
+            own = np.uint64(sets[tree, i])
             for c in range(width):
-                out[i, c] += total[v, c]
+                out[i, c] += total[own, c]
 
 
 @compiled("in i4[,]; in i8[]; in i8[]; in i4[]; in f8[]; in f8[,]; i8; i8; out f8[,]")
@@ -245,9 +245,9 @@ def compact_matmat_4(
         size = n_sets[tree]
         total[:size] = 0.0
         for i in range(sets.shape[1]):
-            v = np.uint64(sets[tree, i])
+            own = np.uint64(sets[tree, i])
             for c in range(4):
-                total[v, c] += r[i, c]
+                total[own, c] += r[i, c]
         for v in range(size - 1, 0, -1):
             above = np.uint64(set_parent[root + v])
             for c in range(4):
@@ -260,9 +260,9 @@ def compact_matmat_4(
             for c in range(4):
                 total[v, c] = total[above, c] + scale * total[v, c]
         for i in range(sets.shape[1]):
-            v = np.uint64(sets[tree, i])
+            own = np.uint64(sets[tree, i])
             for c in range(4):
-                out[i, c] += total[v, c]
+                out[i, c] += total[own, c]
 
 
 @compiled("in i4[,]; in i8[]; in i8[]; in i4[]; in f8[]; in f8[,]; i8; i8; out f8[,]")
@@ -284,9 +284,9 @@ def compact_matmat_8(
         size = n_sets[tree]
         total[:size] = 0.0
         for i in range(sets.shape[1]):
-            v = np.uint64(sets[tree, i])
+            own = np.uint64(sets[tree, i])
             for c in range(8):
-                total[v, c] += r[i, c]
+                total[own, c] += r[i, c]
         for v in range(size - 1, 0, -1):
             above = np.uint64(set_parent[root + v])
             for c in range(8):
@@ -299,9 +299,9 @@ def compact_matmat_8(
             for c in range(8):
                 total[v, c] = total[above, c] + scale * total[v, c]
         for i in range(sets.shape[1]):
-            v = np.uint64(sets[tree, i])
+            own = np.uint64(sets[tree, i])
             for c in range(8):
-                out[i, c] += total[v, c]
+                out[i, c] += total[own, c]
 
 
 @compiled("in i4[,]; in i4[,]; in i8[]; in i4[]; in f8[]; in f8[]; b1; i8; i8; i8; out f8[,]")

@@ -13,6 +13,7 @@ from kpp._checks import check_choice
 from kpp._parallel import one_blas_thread
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
+from kpp.forest.grow import traits_of
 from kpp.geometry.kernel import FittedModel, model_map
 from kpp.geometry.maps import MapBlock, PathMap
 
@@ -240,6 +241,10 @@ class OperatorConcentration(Shown):
         K and n.
     delta : float
         Probability with which the bound may fail.
+    independent_trees : bool or None
+        True where the trees are known to be independent given the rows that they were grown on.
+        None where nobody knows, as of trees that were built by hand or grown without a target:
+        then the bound rests on the caller's word.
     """
 
     bound: float
@@ -249,6 +254,7 @@ class OperatorConcentration(Shown):
     n_trees: int
     n_rows: int
     delta: float
+    independent_trees: bool | None
 
     @property
     def is_trivial(self) -> bool:
@@ -274,7 +280,8 @@ def operator_concentration(
     Parameters
     ----------
     model : fitted estimator or map of one forest
-        The embedding; at least two trees.
+        The embedding; at least two trees. Boosted trees are refused: each of them corrects those
+        before it.
     X : array-like or data frame of shape (n, n_features)
         Rows.
     delta : float
@@ -283,6 +290,7 @@ def operator_concentration(
     Returns
     -------
     concentration : OperatorConcentration
+        Its `independent_trees` says whether the condition is known to hold.
 
     Notes
     -----
@@ -309,6 +317,13 @@ def operator_concentration(
     (True, 5)
     """
     at_rows = _one_forest(model, X, "The operator norm")
+    independent = _independence(model, at_rows)
+    if independent is False:
+        raise ValueError(
+            "The bound needs trees that are independent given the training rows, and boosted trees "
+            "are not: each corrects those before it. half_forest_discrepancy compares the even "
+            "with the odd trees of any forest; it is no bound."
+        )
     n_trees, n = at_rows.forest.n_trees, at_rows.shape[0]
     _check_arguments(n_trees, n, delta, "sharp")
     n_pairs = n_trees // 2
@@ -333,6 +348,7 @@ def operator_concentration(
         n_trees=n_trees,
         n_rows=n,
         delta=delta,
+        independent_trees=independent,
     )
 
 
@@ -379,6 +395,19 @@ def _one_forest(model: FittedModel | MapBlock, X: Any, what: str) -> PathMap:
     if at_rows.shape[0] == 0:
         raise ValueError("X has no rows: there are no Grams to compare.")
     return at_rows
+
+
+def _independence(model: FittedModel | MapBlock, embedding: PathMap) -> bool | None:
+    """Whether trees are independent given the rows that they were grown on; None: not known."""
+    # The forest remembers whether its ensemble averages trees or adds each to those before it; of a
+    # forest without a target, only the model that grew it knows.
+    traits = traits_of(embedding.forest)
+    if traits.combines == "sum":
+        return False
+    record = getattr(model, "fit_record_", None)
+    if traits.independent_trees or (record is not None and all(record.independent_trees)):
+        return True
+    return None
 
 
 def _operator_norm(product: Callable[[FloatArray], FloatArray], n_rows: int) -> float:

@@ -200,7 +200,7 @@ class PathMap(MapBlock):
         if leaf_ids is None:
             leaf_ids = np.empty((forest.n_trees, 0), dtype=np.int32)
         leaf_ids = _check_leaf_ids(forest, leaf_ids)
-        if weights.edge.shape != (forest.n_nodes,) or len(weights.tree_mass) != forest.n_trees:
+        if weights.n_nodes != forest.n_nodes or len(weights.tree_mass) != forest.n_trees:
             raise ValueError("These weights belong to another forest.")
         super().__init__(leaf_ids.shape[1], forest.n_nodes)
         self.forest = forest
@@ -251,13 +251,7 @@ class PathMap(MapBlock):
         forest = self.forest.take_trees(index)
         nodes = self.forest.nodes_of(index)
         index = np.atleast_1d(np.arange(self.forest.n_trees)[index])
-        mass = self.weights.tree_mass[index]
-        weights = PathWeights(
-            node=self.weights.node[nodes],
-            edge=self.weights.edge[nodes],
-            tree_mass=mass,
-            forest_mass=float(mass.sum()) or 1.0,  # trees without mass embed every row as 0
-        )
+        weights = self.weights.of_trees(forest, index, nodes)
         shift = (forest.roots - self.forest.roots[index]).astype(np.int32)
         part = PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
         return part.at_leaves(self.leaf_ids[index] + shift[:, None])
@@ -266,7 +260,7 @@ class PathMap(MapBlock):
         """Return the same embedding at leaf ids that `route` gave; they are not checked."""
         # Shallow: weights and scales are shared, so that other rows cost their leaf ids only.
         other = copy(self)
-        other.leaf_ids = leaf_ids
+        other.leaf_ids, other.squared_scale = leaf_ids, self.squared_scale
         other.shape = (leaf_ids.shape[1], self.shape[1])
         return other
 

@@ -39,6 +39,94 @@ class PathWeights(Shown):
     tree_mass: FloatArray
     forest_mass: float
 
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes that they are for."""
+        return len(self.edge)
+
+    def of_trees(self, forest: Forest, trees: Any, nodes: Any) -> PathWeights:
+        """Return the weights of some trees, by their own mass.
+
+        Parameters
+        ----------
+        forest : Forest
+            These trees alone.
+        trees : int array
+            Their numbers.
+        nodes : int array or slice
+            Their nodes.
+
+        Returns
+        -------
+        weights : PathWeights
+        """
+        mass = self.tree_mass[trees]
+        return PathWeights(self.node[nodes], self.edge[nodes], mass, _total(mass))
+
+
+class DerivedWeights(PathWeights):
+    """Weights that follow from the forest's own statistics, computed whenever they are asked for.
+
+    What products need, the coordinates, a map keeps itself: these take the memory of none.
+
+    Parameters
+    ----------
+    forest : Forest
+        The trees.
+    node_weight : {"gain", "entropy", "variance", "uniform"}
+        As in `path_weights`.
+    tree_mass : array of shape (n_trees,)
+        :math:`A_t`.
+    forest_mass : float
+        :math:`S_T`.
+
+    Examples
+    --------
+    >>> from kpp.forest import Forest, Tree
+    >>> from kpp.geometry.weights import DerivedWeights
+    >>> stump = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0, 0, 0], threshold=[0, 0, 0])
+    >>> forest = Forest.from_trees([stump], n_features=1)
+    >>> DerivedWeights(forest, "uniform", [1.0], 1.0).edge
+    array([0.5, 0.5, 0.5])
+    """
+
+    def __init__(
+        self, forest: Forest, node_weight: str, tree_mass: FloatArray, forest_mass: float
+    ) -> None:
+        # The fields of a frozen dataclass; those of nodes are properties here.
+        vars(self).update(
+            forest=forest, node_weight=node_weight, tree_mass=tree_mass, forest_mass=forest_mass
+        )
+
+    def _made(self) -> PathWeights:
+        own = vars(self)
+        return path_weights(own["forest"], own["node_weight"], allow_no_mass=True)
+
+    @property
+    def node(self) -> FloatArray:
+        """Node weights, shape (n_nodes,)."""
+        return self._made().node
+
+    @property
+    def edge(self) -> FloatArray:
+        """Edge weights, shape (n_nodes,)."""
+        return self._made().edge
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes that they are for."""
+        n_nodes: int = vars(self)["forest"].n_nodes
+        return n_nodes
+
+    def of_trees(self, forest: Forest, trees: Any, nodes: Any) -> PathWeights:
+        """Return the weights of some trees, by their own mass."""
+        mass = self.tree_mass[trees]
+        return DerivedWeights(forest, vars(self)["node_weight"], mass, _total(mass))
+
+
+def _total(mass: FloatArray) -> float:
+    return float(mass.sum()) or 1.0  # trees without mass embed every row as 0
+
 
 def path_weights(
     forest: Forest,
@@ -104,12 +192,18 @@ def path_weights(
         node = node + _resolve(
             "leaf_weight", leaf_weight, LEAF_WEIGHTS, forest, statistics, forest.is_leaf
         )
-    parent = forest.parent
+    # Equation edge-weight, omega(v) = (a(par(v)) + a(v)) / 2, in place: no array is longer.
+    # At a root, parent is -1 and the entry that it reads is not used.
+    edge = node[forest.parent]
+    edge /= 2
+    edge[forest.roots] = 0.0
+    own = node / 2
     # A leaf's own weight counts in full: it is an end point of the path, never a middle.
-    own = np.where(forest.is_leaf & (parent >= 0), node, node / 2)
-    # Equation edge-weight, omega(v) = (a(par(v)) + a(v)) / 2. At a root, parent is -1 and the entry
-    # that it reads is not used.
-    edge = own + np.where(parent >= 0, node[parent] / 2, 0.0)
+    ends = forest.is_leaf.copy()
+    ends[forest.roots] = False
+    own[ends] = node[ends]
+    edge += own
+    del own, ends
     with np.errstate(over="ignore"):
         # Equations tree-mass and forest-mass. Every tree has a node, so no segment is empty, which
         # `reduceat` would answer with a wrong number.

@@ -2,6 +2,7 @@
 
 from kpp.io.errors import CannotSaveError, FileFormatError, FileVersionWarning
 from kpp.io.loading import FileSummary, describe, load
+from kpp.io.outlines import ModelOutline, outline
 from kpp.io.saving import save
 
 __all__ = [
@@ -9,7 +10,9 @@ __all__ = [
     "FileFormatError",
     "FileSummary",
     "FileVersionWarning",
+    "ModelOutline",
     "describe",
     "load",
+    "outline",
     "save",
 ]

@@ -177,6 +177,7 @@ class Container:
             raise FileFormatError("Only a regular file is read.")
         self._file = file
         self.size = status.st_size
+        self.n_bytes_taken = 0  # those that were read, and whose checksums were right
         self.version, header = self._read_header()
         self._most_values = most_values(self.size)
         self.entries = _read_entries(load_json(header, self._most_values))
@@ -212,6 +213,7 @@ class Container:
         header = self._file.read(length)
         if hashlib.sha256(prefix + header).digest() != digest:
             raise FileFormatError(f"The header does not match its checksum. {ADVICE}")
+        self.n_bytes_taken += PREFIX.size + DIGEST_SIZE + length
         return version, header
 
     def _check_sizes(self, max_bytes: int) -> None:
@@ -257,6 +259,7 @@ class Container:
         data = self._file.read(entry.stored)
         if hashlib.sha256(data).digest() != entry.digest:
             raise FileFormatError(f"Part {number} does not match its checksum. {ADVICE}")
+        self.n_bytes_taken += entry.stored
         return _inflate(data, entry.n_bytes) if entry.compressed else data
 
 

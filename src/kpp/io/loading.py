@@ -100,14 +100,8 @@ def load(path: Any, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Any:
     kpp.io.errors.FileFormatError: ...no-model.kpp: This is not a file of kpp.save...
     """
     with open(path, "rb") as file:
-        model, differing = _in_file(path, lambda: _load(Container(file, max_bytes)))
-    if differing:
-        warnings.warn(
-            f"The preparation steps of this model were fitted with {', '.join(differing)}. They "
-            "may break, or prepare rows differently: compare predictions, or fit and save anew.",
-            FileVersionWarning,
-            stacklevel=2,
-        )
+        model, differing = in_file(path, lambda: _load(Container(file, max_bytes)))
+    warn_of_versions(differing)
     return model
 
 
@@ -144,10 +138,11 @@ def describe(path: Any) -> FileSummary:
     ('kpp.Forest', {'note': 'one split'}, 2)
     """
     with open(path, "rb") as file:
-        return _in_file(path, lambda: _describe(Container(file)))
+        found: FileSummary = in_file(path, lambda: _describe(Container(file)))
+    return found
 
 
-def _in_file(path: Any, read: Callable[[], Any]) -> Any:
+def in_file(path: Any, read: Callable[[], Any]) -> Any:
     """Read, and turn whatever goes wrong about the content into one error that names the file."""
     try:
         return read()
@@ -159,8 +154,23 @@ def _in_file(path: Any, read: Callable[[], Any]) -> Any:
         raise FileFormatError(f"{Path(path)}: not a saved model: {error}") from error
 
 
+def warn_of_versions(differing: list[str]) -> None:
+    """Warn the caller of a public function of steps that other versions have fitted."""
+    if differing:
+        warnings.warn(
+            f"The preparation steps of this model were fitted with {', '.join(differing)}. They "
+            "may break, or prepare rows differently: compare predictions, or fit and save anew.",
+            FileVersionWarning,
+            stacklevel=3,
+        )
+
+
 def _describe(container: Container) -> FileSummary:
-    document = _document(container)
+    return summarize(container, read_document(container))
+
+
+def summarize(container: Container, document: dict[str, Any]) -> FileSummary:
+    """What the header and the document say."""
     objects = document["objects"]
     last = objects[-1] if isinstance(objects, list) and objects else None
     kind = last.get("kind") if isinstance(last, dict) else None
@@ -176,7 +186,8 @@ def _describe(container: Container) -> FileSummary:
     )
 
 
-def _document(container: Container) -> dict[str, Any]:
+def read_document(container: Container) -> dict[str, Any]:
+    """Read part 0, and check what stands beside the objects."""
     document: Any = container.document()
     if not isinstance(document, dict) or document.keys() != {"objects", "libraries", "metadata"}:
         raise FileFormatError("The document must hold objects, libraries and metadata.")
@@ -196,7 +207,7 @@ def _document(container: Container) -> dict[str, Any]:
 
 def _load_objects(container: Container) -> tuple[Any, list[str]]:
     """The model, and the libraries of its preparation whose versions are others here."""
-    document = _document(container)
+    document = read_document(container)
     kinds = KnownKinds()
     reader = Reader(
         container.array, len(container.entries), kinds, container.text_bytes, container.version
@@ -207,7 +218,7 @@ def _load_objects(container: Container) -> tuple[Any, list[str]]:
         _check_type(model, (*ESTIMATORS, Forest, AdditiveForest))
         return model, []
     _check_type(model.steps[-1][1], ESTIMATORS)
-    return model, _differing(document["libraries"], kinds.libraries)
+    return model, differing_versions(document["libraries"], kinds.libraries)
 
 
 def _check_type(model: Any, known: tuple[type, ...]) -> None:
@@ -215,7 +226,8 @@ def _check_type(model: Any, known: tuple[type, ...]) -> None:
         raise FileFormatError("The file holds no model.")
 
 
-def _differing(saved: dict[str, str], used: set[str]) -> list[str]:
+def differing_versions(saved: dict[str, str], used: set[str]) -> list[str]:
+    """Libraries of fitted steps whose versions are others here."""
     here = library_versions(used)
     return [
         f"{name} {saved.get(name, 'unknown')} (here {here[name]})"

@@ -27,6 +27,7 @@ from kpp.io.fits import (
     rebuilt_fits,
 )
 from kpp.io.forests import MOST_COLUMNS
+from kpp.io.lean import lean_model
 from kpp.io.records import RECORD, decode_fingerprints, decode_record
 from kpp.io.schema import Field, FieldTable, required
 from kpp.io.values import Fields, Kind
@@ -165,6 +166,7 @@ def decode_embedding(fields: Fields) -> KPPEmbedding:
     model: KPPEmbedding = _decode_shared(KPPEmbedding, fields)
     require(fields["task_"] in TASKS, "the task must be known")
     model.task_ = fields["task_"]
+    lean_model(model)
     return model
 
 
@@ -252,6 +254,7 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     if REGIMES[model.regime_].splits_rows:
         n_given += len(model.partition_rows_)
     model.row_fingerprints_ = decode_fingerprints(fields["row_fingerprints_"], n_given)
+    lean_model(model)
     return model
 
 

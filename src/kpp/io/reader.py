@@ -22,6 +22,7 @@ from kpp.io.values import (
     TIME_ZONE,
     TYPES,
     Fields,
+    Kind,
     Kinds,
     is_dtype_name,
     key_steps,
@@ -83,19 +84,30 @@ class Reader:
                 raise FileFormatError(f"The fields of object {number} must have names.")
             kind = self._kinds.named(entry["kind"])
             before, self._repeated = self._n_values, 0
-            fields = {name: self.value(value) for name, value in entry["fields"].items()}
+            fields = self.fields_of(kind, entry["fields"])
             self._sizes.append(1 + self._n_values - before + self._repeated)
             if self._sizes[-1] > max(FREE_REPEATED, MOST_REPEATED * self._n_values):
                 raise FileFormatError("Objects refer to one another far more often than in models.")
-            fields = complete(fields, kind.fields, self._version, kind.name)
             # Only now: while its fields are read, a reference to itself or to a later object is
             # refused.
-            self._objects.append(kind.decode(fields))
+            self._objects.append(self.built(kind, fields))
             self._unused.add(number)
         self._unused.discard(len(table) - 1)
+        self.check_that_all_was_used()
+        return self._objects[-1]
+
+    def fields_of(self, kind: Kind, raw: Fields) -> Fields:
+        """Values of the fields of an object, as the file has them."""
+        return {name: self.value(value) for name, value in raw.items()}
+
+    def built(self, kind: Kind, fields: Fields) -> Any:
+        """Return the object of these fields."""
+        return kind.decode(complete(fields, kind.fields, self._version, kind.name))
+
+    def check_that_all_was_used(self) -> None:
+        """Refuse a file with objects or arrays that belong nowhere."""
         if self._unused or self._unread:
             raise FileFormatError("The file holds objects or arrays that nothing refers to.")
-        return self._objects[-1]
 
     def value(self, value: Any, depth: int = 0) -> Any:
         """Return the value that a JSON value stands for."""

@@ -2,6 +2,7 @@
 
 from kpp.models.classifier import KPPClassifier
 from kpp.models.embedding import KPPEmbedding
+from kpp.models.fold_out import LeaveOneFoldOut
 from kpp.models.regressor import KPPRegressor
 
-__all__ = ["KPPClassifier", "KPPEmbedding", "KPPRegressor"]
+__all__ = ["KPPClassifier", "KPPEmbedding", "KPPRegressor", "LeaveOneFoldOut"]

@@ -122,7 +122,8 @@ class LinearFit:
     def node_coef(self) -> FloatArray:
         """Coefficients w of shape (n_scores, m)."""
         # w = w_0 + Phi' r.
-        own = np.array([self.map.rmatvec(r) for r in self.dual.T])
+        at_rows = self.map
+        own = np.array([at_rows.rmatvec(r) for r in self.dual.T])
         return own if self.center is None else own + self.center.node_coef
 
     def scores(self, at_rows: MapBlock) -> FloatArray:

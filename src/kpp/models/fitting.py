@@ -136,7 +136,8 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         own_dual = found.dual[0] * share
         dual[layer.rows] = own_dual
         # w = Phi' r, score by score.
-        coefficients.append(np.array([layer.map.rmatvec(r) for r in own_dual.T]))
+        own_coef = [layer.map.rmatvec(r) for r in own_dual.T]
+        coefficients.append(own_coef[0][None] if len(own_coef) == 1 else np.array(own_coef))
         intercept += found.intercept[0] * share
         fits.append(
             LinearFit(
@@ -150,7 +151,8 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
                 n_iter=found.n_iter,
             )
         )
-    node_coef = np.hstack(coefficients)
+    # Without a copy where there is one: it is as long as the nodes are many.
+    node_coef = coefficients[0] if len(coefficients) == 1 else np.hstack(coefficients)
     if center is not None:
         # The solver saw the centre's scores as an offset, so its w is the difference from w_0.
         node_coef = node_coef + center.node_coef

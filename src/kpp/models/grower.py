@@ -19,6 +19,7 @@ from kpp.forest.grow import check_forest, grow_forest, is_grown, named_forest, t
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import NORMALIZATIONS, MapBlock, PathMap
 from kpp.geometry.weights import (
+    DerivedWeights,
     leaf_indicator_weights,
     needs_statistics,
     path_weights,
@@ -195,7 +196,13 @@ class Grower:
                 statistics=statistics,
                 allow_no_mass=allow_no_mass,
             )
-        return PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
+        block = PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
+        named = self.coordinates == "path" and isinstance(node_weight, str)
+        if named and self.leaf_weight is None and statistics is forest.statistics:
+            # The map has the coordinates; two more numbers for each node need not be kept.
+            masses = weights.tree_mass, weights.forest_mass
+            block.weights = DerivedWeights(forest, node_weight, *masses)
+        return block
 
     def weighs_by_trees_alone(self, forest: Forest) -> bool:
         """Whether the weights of `weigh` come from the trees, not from rows of the fit."""

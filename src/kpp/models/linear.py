@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from kpp.geometry.maps import MapBlock
 from kpp.models.data import FitData, check_groups, check_new_rows, check_rows
 from kpp.models.fits import LinearFit
 from kpp.models.fitting import FittedPlan, fit_plan
+from kpp.models.fold_out import LeaveOneFoldOut, leave_one_fold_out
 from kpp.models.grower import Grower, check_map_parameters, forest_specs, takes_nan
 from kpp.models.plans import Splitter
 from kpp.models.record import FitRecord
@@ -34,7 +36,6 @@ class KPPLinearModel(ShowsItsFit, ABC):
     """A linear layer on the embedding, fitted jointly over all trees."""
 
     map_: MapBlock
-    node_coef_: FloatArray
     additive_: AdditiveForest
     fits_: list[LinearFit]
     fold_fits_: list[LinearFit] | None
@@ -237,8 +238,10 @@ class KPPLinearModel(ShowsItsFit, ABC):
                 raise ValueError(f"max_norm must be None or positive; got {self.max_norm!r}.")
             if self.center == "partition":
                 raise ValueError(
-                    "max_norm bounds |w|, and center='partition' shrinks to coefficients that "
-                    "may be larger: use center='zero'."
+                    "max_norm is the radius of the paper's ball, |w| <= B around 0, and "
+                    "center='partition' shrinks to coefficients of its own, however large: no "
+                    "alpha would bring w into the ball. Use center='zero'; the informed bounds "
+                    "are of balls around a centre, and need no radius."
                 )
         if not 0 < self.honest_fraction < 1:
             raise ValueError(
@@ -273,7 +276,79 @@ class KPPLinearModel(ShowsItsFit, ABC):
                 )
         return specs
 
+    def leave_one_fold_out(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        cv: Any = None,
+        alpha: float | None = None,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> LeaveOneFoldOut:
+        """Predict every fold by a forest and a linear layer that have not seen it.
+
+        For each fold the forest is grown and the linear layer fitted anew on the other folds, at
+        one alpha, the same number everywhere: the paper's leave-one-fold-out map. The model
+        itself is left as it is, and need not be fitted.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Target.
+        cv : int or splitter, optional
+            Folds; the model's `cv` by default. Every row must be in one test fold. A number
+            stratifies the folds of a classifier by all labels, as everywhere.
+        alpha : float, optional
+            Penalty. By default the model's own, or, where that is "auto", the one that its fit
+            has chosen; a choice that saw these rows has seen every fold.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows, in the fits and in the errors.
+        groups : array-like of shape (n_rows,), optional
+            Rows that belong together; the folds of a number `cv` keep them whole.
+
+        Returns
+        -------
+        result : LeaveOneFoldOut
+            Out-of-fold predictions, the models and linear layers of the folds, their errors,
+            norms, traces and effective dimensions, and the averaged predictor.
+
+        Notes
+        -----
+        In the shared regime the trees of a fold's model have seen the labels that its linear
+        layer was fitted on: the error on the fold is honest, and bounds on the rows of the fit
+        are diagnostics. ``regime="cross-fit"`` separates these as well.
+
+        References
+        ----------
+        PB-03 in table diabetes-honest.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from sklearn.ensemble import RandomForestRegressor
+        >>> from sklearn.model_selection import KFold
+        >>> from kpp import KPPRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> forest = RandomForestRegressor(30, max_depth=6, random_state=0)
+        >>> model = KPPRegressor(forest, alpha=0.4329)
+        >>> left_out = model.leave_one_fold_out(X, y, cv=KFold(5, shuffle=True, random_state=0))
+        >>> print(round(left_out.error, 2), left_out.effective_dimensions.mean().round(3))
+        57.33 0.08
+        """
+        return leave_one_fold_out(
+            self, X, y, cv=cv, alpha=alpha, sample_weight=sample_weight, groups=groups
+        )
+
     # Using.
+
+    def _check_fitted(self) -> None:
+        # scikit-learn's check asks for all tags of the estimator, which for a single row is a
+        # sixth of the prediction.
+        if "map_" not in vars(self):
+            check_is_fitted(self, "map_")
 
     def at(self, X: Any) -> RoutedRows:
         """Check and route rows once, for any number of questions about them.
@@ -288,7 +363,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         rows : RoutedRows
             `predict` and everything else that takes this model and X takes them instead of X.
         """
-        check_is_fitted(self, "map_")
+        self._check_fitted()
         X = check_new_rows(self, X)
         leaf_ids = self.additive_.route(X, n_jobs=self.n_jobs)
         return RoutedRows(X, leaf_ids, self.map_, self.additive_, n_jobs=self.n_jobs)
@@ -312,7 +387,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def _scores(self, X: Any) -> FloatArray:
-        check_is_fitted(self, "map_")
+        self._check_fitted()
         return routed_rows(self, X).scores
 
     def apply(self, X: Any) -> IntArray:
@@ -339,6 +414,17 @@ class KPPLinearModel(ShowsItsFit, ABC):
         """
         check_is_fitted(self, "map_")
         return self.additive_.in_one_forest(getattr(self, "feature_names_in_", None))
+
+    @cached_property
+    def node_coef_(self) -> FloatArray:
+        """Coefficients w, shape (m,) or (n_scores, m).
+
+        A fit sets them. A loaded model makes them from its only linear layer when they are asked
+        for, bit for bit.
+        """
+        (fit,) = self.fits_
+        coefficients: FloatArray = self._task.shaped(fit.node_coef)
+        return coefficients
 
     @property
     def duplicate_rows_(self) -> int | None:

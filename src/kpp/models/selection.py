@@ -294,7 +294,8 @@ def _around(
             pairs = zip(found, grid(taus[last:high]), strict=True)
         else:
             return (taus[low:high], *found)
-        found = tuple(np.concatenate(pair) for pair in pairs)
+        scores, merits, residual = (np.concatenate(pair) for pair in pairs)
+        found = scores, merits, residual
 
 
 def _downward(
@@ -309,7 +310,8 @@ def _downward(
     while first > 0 and _last_best(found[1]) < FALLING_POINTS:
         below = max(0, first - FALLING_POINTS)
         pairs = zip(grid(taus[below:first]), found, strict=True)
-        found = tuple(np.concatenate(pair) for pair in pairs)
+        scores, merits, residual = (np.concatenate(pair) for pair in pairs)
+        found = scores, merits, residual
         first = below
     return (taus[first:], *found)
 

@@ -52,7 +52,9 @@ def report(
     *,
     title: str | None = None,
     sample_weight: Any = None,
-    train: tuple[Any, Any] | None = None,
+    train: tuple[Any, ...] | None = None,
+    groups: Any = None,
+    independent_duplicates: bool = False,
     y_range: tuple[float, float] | None = None,
     target: str | None = None,
     source: str | Sequence[str] = (),
@@ -86,9 +88,15 @@ def report(
     sample_weight : array-like of shape (n_rows,), optional
         Weights of the test rows, in the scores and in the mean contributions; the page says which
         figures count every row once.
-    train : tuple of X and y, optional
+    train : tuple of X and y, or of X, y and groups, optional
         What was given to fit. Adds out-of-fold figures in full, the bounds on the rows of the
         fit, and the targets of neighbours.
+    groups : array-like of shape (n_rows,), optional
+        Which of the test rows belong together. Bounds that count rows are then no guarantees where
+        a group has several; one that counts groups is added, of a random row of a random group.
+    independent_duplicates : bool, default=False
+        Whether rows that are equal in every column are independent draws that happen to agree;
+        otherwise they are taken for copies, and void the guarantees (see `kpp.risk_bounds`).
     y_range : tuple of float, optional
         For a regression: limits of the target that were known before any data, for the bounds.
     target : str, optional
@@ -104,7 +112,7 @@ def report(
         whether they are like those of the fit. Such rows are not called test rows.
     max_rows : int, default=60
         Most rows to explore: a third of large error, a third of small certified radius, the
-        others at random. Each takes a tenth of a second or more, most of it for its rules.
+        others at random. Each takes a tenth of a second or more in a large model.
     times : bool, default=True
         Whether to say when the report was made, and how long each section took. Without, the
         same inputs give the same bytes.
@@ -144,6 +152,8 @@ def report(
         title=title,
         sample_weight=sample_weight,
         train=train,
+        groups=groups,
+        independent_duplicates=independent_duplicates,
         y_range=y_range,
         target=target,
         source=source,
@@ -164,7 +174,9 @@ def report_data(
     *,
     title: str | None = None,
     sample_weight: Any = None,
-    train: tuple[Any, Any] | None = None,
+    train: tuple[Any, ...] | None = None,
+    groups: Any = None,
+    independent_duplicates: bool = False,
     y_range: tuple[float, float] | None = None,
     target: str | None = None,
     source: str | Sequence[str] = (),
@@ -179,8 +191,8 @@ def report_data(
 
     Parameters
     ----------
-    model, X, y, title, sample_weight, train, y_range, target, source, unseen, n_seen, max_rows, \
-times, random_state, verbose
+    model, X, y, title, sample_weight, train, groups, independent_duplicates, y_range, target, \
+source, unseen, n_seen, max_rows, times, random_state, verbose
         As in `report`.
 
     Returns
@@ -211,6 +223,8 @@ times, random_state, verbose
         y,
         sample_weight=sample_weight,
         train=train,
+        groups=groups,
+        independent_duplicates=independent_duplicates,
         max_rows=max_rows,
         random_state=random_state,
         y_range=y_range,

@@ -15,7 +15,7 @@ from kpp.bounds.samples import seen_rows
 from kpp.explanations.attribution import column_of
 from kpp.explanations.explain import explain
 from kpp.models.asking import Question, ask
-from kpp.models.data import check_target
+from kpp.models.data import check_groups, check_target, group_codes
 from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import Preparation
 from kpp.reports.escaping import distinct, shown
@@ -40,12 +40,15 @@ class Training:
         Their targets.
     target : int array of shape (n_training_rows,) or array of shape (n_training_rows, k)
         Their targets as the scores have them: codes of classes, or numbers.
+    groups : array of shape (n_training_rows,) or None
+        Their groups, where the caller gave them.
     """
 
     question: Question
     X: Any
     y: AnyArray
     target: AnyArray
+    groups: AnyArray | None = None
 
     @cached_property
     def rows(self) -> RoutedRows:
@@ -73,6 +76,10 @@ class Subject:
         Their weights.
     training : Training or None
         What was given to fit.
+    groups : array of shape (n_rows,) or None
+        Numbers of the groups of the test rows, where the caller gave them.
+    independent_duplicates : bool
+        Whether the caller says that equal rows are independent draws.
     random_state : int
         Seed of every draw of the report.
     max_rows : int
@@ -96,6 +103,8 @@ class Subject:
     target: AnyArray
     weight: FloatArray
     training: Training | None = None
+    groups: AnyArray | None = None
+    independent_duplicates: bool = False
     random_state: int = 0
     max_rows: int = 60
     y_range: tuple[float, float] | None = None
@@ -117,6 +126,8 @@ class Subject:
         max_rows: int,
         random_state: int,
         y_range: tuple[float, float] | None,
+        groups: Any = None,
+        independent_duplicates: bool = False,
         target_name: str | None = None,
         source: str | Sequence[str] = (),
         unseen: bool = True,
@@ -135,6 +146,7 @@ class Subject:
         if len(given) == 0:
             raise ValueError("X has no rows: a report needs test rows.")
         target = question.encode(y, len(given))
+        groups = check_groups(groups, len(given))
         return cls(
             question=question,
             given=given,
@@ -143,6 +155,8 @@ class Subject:
             y=check_target(y, len(given)),
             target=target,
             weight=check_sample_weight(sample_weight, len(given)),
+            groups=None if groups is None else group_codes(groups),
+            independent_duplicates=bool(independent_duplicates),
             random_state=int(random_state),
             max_rows=int(max_rows),
             y_range=y_range,
@@ -287,7 +301,25 @@ class Subject:
         """Whether some test rows count more than others."""
         return bool(np.any(self.weight != 1))
 
+    @property
+    def is_grouped(self) -> bool:
+        """Whether some group has several test rows."""
+        return self.groups is not None and int(np.bincount(self.groups).max()) > 1
+
     # Contributions.
+
+    def draw_whole(self, most: int) -> OffsetArray:
+        """As `draw`, in whole groups where there are groups: then about so many rows.
+
+        The number of groups is fixed beforehand, and each is as likely as any other: what is drawn
+        are groups, as a bound that counts them needs.
+        """
+        if self.groups is None or self.n_rows <= most:
+            return self.draw(most)
+        n_groups = int(self.groups.max()) + 1
+        n_drawn = max(1, n_groups * most // self.n_rows)
+        order = np.random.default_rng(self.random_state).permutation(n_groups)
+        return np.flatnonzero(np.isin(self.groups, order[:n_drawn]))
 
     def draw(self, most: int) -> OffsetArray:
         """At most so many test rows, the same at every call, in their order."""
@@ -345,10 +377,11 @@ def _training(question: Question, train: Any) -> Training | None:
     """Check what the caller says was given to fit."""
     if train is None:
         return None
-    expected = "train must be the pair (X, y) that was given to fit"
-    if not isinstance(train, tuple) or len(train) != 2:
+    expected = "train must be the pair (X, y) that was given to fit, or (X, y, groups)"
+    if not isinstance(train, tuple) or len(train) not in (2, 3):
         raise ValueError(f"{expected}; got {type(train).__name__}.")
-    X, y = train
+    X, y, *more = train
     if len(y) <= np.max(question.model.fit_rows_):
         raise ValueError(f"{expected}, all of its rows; got {len(y)}.")
-    return Training(question, X, check_target(y, len(X)), question.encode(y, len(X)))
+    groups = check_groups(more[0] if more else None, len(X))
+    return Training(question, X, check_target(y, len(X)), question.encode(y, len(X)), groups)

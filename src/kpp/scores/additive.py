@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -15,12 +15,14 @@ from kpp._typing import AnyArray, FloatArray, IntArray, OffsetArray
 from kpp.forest.arrays import Forest
 from kpp.forest.join import check_one_reading, join_forests
 from kpp.forest.route import route
-from kpp.forest.sums import gather_leaves
+from kpp.forest.sums import gather_scores, path_sums
 from kpp.geometry.composed import forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestRegressor
+
+Table = TypeVar("Table")
 
 # Runs of rows for threads; each row adds its trees in order, so the cut changes no bit.
 ROWS_PER_BLOCK = 4096
@@ -66,6 +68,19 @@ class ScoreBlock:
         above = np.where(parent >= 0, self.node_values[:, parent], 0.0)
         return np.ascontiguousarray(self.node_values - above)
 
+    def contribution_of(self, score: int, nodes: AnyArray) -> FloatArray:
+        """What some nodes add to one score, shape (n,): entries of `contribution`, to the bit."""
+        if self.coef is not None and self.squared_scale is not None:
+            return np.asarray(self.scale_of(nodes) * self.coef[score, nodes])
+        values, parent = self.node_values[score], self.forest.parent[nodes]
+        return np.asarray(values[nodes] - np.where(parent >= 0, values[parent], 0.0))
+
+    def scale_of(self, nodes: AnyArray) -> FloatArray:
+        """The coordinates of some nodes, shape (n,): entries of `scale`, to the bit."""
+        if self.squared_scale is None:
+            return self.scale[nodes]
+        return np.asarray(np.sqrt(self.squared_scale[nodes]))
+
     @property
     def scale(self) -> FloatArray:
         """The coordinates s, shape (n_nodes,)."""
@@ -91,6 +106,38 @@ class ScoreBlock:
         """Names of the trees, as in the names of the coordinates."""
         front = f"{self.name}__" if self.name else ""
         return tuple(f"{front}t{tree}" for tree in range(self.forest.n_trees))
+
+
+class LayerBlock(ScoreBlock):
+    """One forest of a model of one linear layer, which has the coefficients, and the map.
+
+    Parameters
+    ----------
+    block : ScoreBlock
+        With a map. Its path sums are kept, the other numbers of nodes are not.
+    layer : object
+        Its ``node_coef``, of shape (n_scores, m), holds the coefficients of all blocks.
+    first : int
+        The first of this block.
+    """
+
+    def __init__(self, block: ScoreBlock, layer: Any, first: int) -> None:
+        # The fields of a frozen dataclass; the others are properties here.
+        kept = {name: getattr(block, name) for name in ("name", "forest", "node_values", "map")}
+        vars(self).update(kept, node_rows=None, layer=layer, first=first)
+
+    @property
+    def coef(self) -> FloatArray:
+        """The coefficients w, shape (n_scores, n_nodes)."""
+        first = vars(self)["first"]
+        own: FloatArray = vars(self)["layer"].node_coef[:, first : first + self.forest.n_nodes]
+        return own
+
+    @property
+    def squared_scale(self) -> FloatArray:
+        """The squared coordinates, shape (n_nodes,)."""
+        assert self.map is not None
+        return self.map.squared_scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +198,11 @@ class AdditiveForest(Shown):
             own = coef[:, first : first + block.shape[1]]
             first += block.shape[1]
             # P_k(v), the path sums of s_v w_v: all that a prediction needs from here on.
-            values = np.stack([block.path_sums(block.scale * row) for row in own])
+            # In place, parents before their children: no array of a fit is longer.
+            values = block.scale * own
+            forest = block.forest
+            for row in values:
+                path_sums(forest.tree_offsets, forest.parent, row, 0, forest.n_trees, row)
             blocks.append(ScoreBlock(name, block.forest, values, own, block.squared_scale, block))
         return cls(tuple(blocks), np.asarray(intercept, dtype=np.float64), classes)
 
@@ -191,6 +242,35 @@ class AdditiveForest(Shown):
     def forest(self) -> Forest:
         """All trees in one forest, block after block; in float64 where blocks differ."""
         return join_forests([block.forest for block in self.blocks])
+
+    def once(self, make: Callable[..., Table], *arguments: Any) -> Table:
+        """Return ``make(*arguments)``, made at the first call and kept with this object.
+
+        For tables over the nodes that questions about single rows would otherwise compute anew
+        for each row. They are neither pickled nor copied.
+
+        Parameters
+        ----------
+        make : callable
+            What makes the table. It is called once, so the arguments must follow from this object
+            or from the model that holds it.
+        *arguments
+            What it is given. Whatever it returns should not refer to this object, so that both
+            are freed together at once.
+
+        Returns
+        -------
+        table : object
+        """
+        tables = self.__dict__.setdefault("_tables", {})
+        if make not in tables:
+            tables[make] = make(*arguments)
+        table: Table = tables[make]
+        return table
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The fields alone: whatever was computed from them is computed again where it is needed.
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @property
     def node_values(self) -> FloatArray:
@@ -311,8 +391,7 @@ class AdditiveForest(Shown):
         """
         out = np.zeros((self.n_scores, leaf_ids[0].shape[1]))
         for block, leaves in zip(self.blocks, leaf_ids, strict=True):
-            for total, values in zip(out, block.node_values, strict=True):
-                _gather(leaves, values, total, n_jobs)
+            _gather(leaves, block.node_values, out, n_jobs)
         return out.T + self.intercept
 
     def scores(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
@@ -340,11 +419,6 @@ def _side_by_side(parts: list[FloatArray | None]) -> FloatArray | None:
 
 def _gather(leaf_ids: IntArray, values: FloatArray, out: FloatArray, n_jobs: int | None) -> None:
     """Add the values of each row's leaves, trees in order; the cut into rows changes nothing."""
-    blocks = blocks_of(len(out), -(-len(out) // ROWS_PER_BLOCK))
-
-    def work(b: int) -> None:
-        rows = slice(*blocks[b])
-        part = leaf_ids if len(blocks) == 1 else np.ascontiguousarray(leaf_ids[:, rows])
-        gather_leaves(part, values, 0, len(leaf_ids), out[rows])
-
-    run_blocks(work, len(blocks), n_jobs)
+    n_rows = out.shape[1]
+    blocks = blocks_of(n_rows, -(-n_rows // ROWS_PER_BLOCK))
+    run_blocks(lambda b: gather_scores(leaf_ids, values, *blocks[b], out), len(blocks), n_jobs)

@@ -165,8 +165,8 @@ class _Iterates:
 
     the iterate of conjugate gradients is :math:`a = L^{-\top} \Delta^{-1} z`. It maximises D, whose
     value is :math:`\tfrac{\alpha}{2} \sum_j z_j^2 / \delta_j`. The minimum of P over the same space
-    has :math:`(T_k^2 + \beta_{k+1}^2 e_k e_k^\top + \alpha T_k)\, c = \|b\| T_k e_1`. Multiplied by the
-    inverse of :math:`T_k` that is the system of a with one rank more, so that with
+    has :math:`(T_k^2 + \beta_{k+1}^2 e_k e_k^\top + \alpha T_k)\, c = \|b\| T_k e_1`. Multiplied by
+    the inverse of :math:`T_k` that is the system of a with one rank more, so that with
     :math:`q = (T_k + \alpha I)^{-1} e_k`, :math:`T_k = L_0 \Delta_0 L_0^\top` and
     :math:`h = L_0^{-\top} e_k`, the last pivots :math:`\delta` and :math:`\delta_0`, and
     :math:`\beta = \beta_{k+1}`,

@@ -308,7 +308,7 @@ def _conjugate_gradients(
     # The intercept is measured in a unit in which the Hessian is not flatter along it than alpha.
     unit = objective.intercept_unit(alpha)
     p_b = unit * r_b
-    rho = vectors.dot(r, gram_r) + unit * (r_b @ r_b)
+    rho = vectors.dot(r, gram_r) + unit * float(r_b @ r_b)
     step, gram_step, step_b = np.zeros_like(r), np.zeros_like(r), np.zeros_like(r_b)
     bent, q = np.empty_like(r), np.empty_like(r)
     used, promised = 0, 0.0
@@ -321,7 +321,7 @@ def _conjugate_gradients(
         q_b = vectors.column_sums(bent) * float(objective.fit_intercept)
         np.multiply(p, alpha, out=q)
         q += bent
-        length = rho / (vectors.dot(gram_p, q) + p_b @ q_b)
+        length = rho / (vectors.dot(gram_p, q) + float(p_b @ q_b))
         step += np.multiply(p, length, out=bent)
         gram_step += np.multiply(gram_p, length, out=bent)
         step_b = step_b + length * p_b
@@ -333,7 +333,7 @@ def _conjugate_gradients(
         r_b = r_b - length * q_b
         gram_r = objective.product(r)
         used += 1
-        rho, before = vectors.dot(r, gram_r) + unit * (r_b @ r_b), rho
+        rho, before = vectors.dot(r, gram_r) + unit * float(r_b @ r_b), rho
         # Gauss and Radau: no eigenvalue of the Hessian is below alpha, which bounds what is left
         # (Meurant and Tichy's recurrence).
         rest_weight = radau - length

@@ -13,6 +13,7 @@ from kpp._typing import AnyArray
 from kpp.tables.columns import model_columns
 from kpp.tables.errors import UserError
 from kpp.tables.fingerprints import Prints, table_fingerprints
+from kpp.tables.grouping import in_groups
 from kpp.tables.numbers import count
 
 NEW, FITTED, HELD_OUT = 0, 1, 2
@@ -33,35 +34,45 @@ class FitRows:
         What became of each: FITTED, HELD_OUT, or NEW for one that was left out.
     test_file : uint64 array of shape (n_test_rows,)
         Of the rows of a test file of their own.
+    groups : uint64 array of shape (n_groups,) or None
+        Of the groups of the rows that the fit has used; None where rows have no groups.
     """
 
     table: Prints
     part: AnyArray
     test_file: Prints
+    groups: Prints | None = None
 
     def to_dict(self) -> dict[str, str] | None:
         """Plain data for the file of a model; None where they are too many for it."""
         if len(self.table) + len(self.test_file) > MOST_ROWS:
             return None
-        return {
+        kept = {
             "fingerprints": _text(self.table.astype("<u8")),
             "parts": _text(self.part.astype(np.uint8)),
             "test_file": _text(self.test_file.astype("<u8")),
         }
+        return kept if self.groups is None else kept | {"groups": _text(self.groups.astype("<u8"))}
 
     @classmethod
     def from_dict(cls, kept: Any) -> FitRows | None:
         """Read what `to_dict` wrote; None for anything else."""
         try:
-            table, part, test_file = (
-                np.frombuffer(base64.b64decode(kept[name], validate=True), dtype)
-                for name, dtype in (("fingerprints", "<u8"), ("parts", "u1"), ("test_file", "<u8"))
+            table, part, test_file, groups = (
+                np.frombuffer(base64.b64decode(text, validate=True), dtype)
+                for text, dtype in (
+                    (kept["fingerprints"], "<u8"),
+                    (kept["parts"], "u1"),
+                    (kept["test_file"], "<u8"),
+                    (kept.get("groups", ""), "<u8"),
+                )
             )
-        except (TypeError, KeyError, ValueError, binascii.Error):
+        except (TypeError, KeyError, AttributeError, ValueError, binascii.Error):
             return None
         if len(table) != len(part) or part.max(initial=0) > HELD_OUT:
             return None
-        return cls(table.astype(np.uint64), part, test_file.astype(np.uint64))
+        of_groups = groups.astype(np.uint64) if "groups" in kept else None
+        return cls(table.astype(np.uint64), part, test_file.astype(np.uint64), of_groups)
 
     def counts(self) -> dict[str, int]:
         """How many rows the fit used, held out of its table, and had in a test file."""
@@ -71,11 +82,12 @@ class FitRows:
             "test_file": len(self.test_file),
         }
 
-    def part_of(self, prints: Prints) -> AnyArray:
+    def part_of(self, prints: Prints, groups: AnyArray | None = None) -> AnyArray:
         """Say of each row whether it is FITTED, HELD_OUT or NEW.
 
         Rows of the same table are known by their place, so that rows which are equal in every
-        column stay what they were. In another table a row that equals one of the fit is FITTED.
+        column stay what they were. In another table a row that equals one of the fit is FITTED,
+        and so is one of a group that the fit has used.
         """
         if np.array_equal(prints, self.table):
             return self.part
@@ -84,7 +96,15 @@ class FitRows:
         held_out = np.concatenate([self.table[self.part == HELD_OUT], self.test_file])
         found = np.where(np.isin(prints, held_out), HELD_OUT, NEW)
         found[self.equals_fitted(prints)] = FITTED
+        if groups is not None and self.groups is not None:
+            found[in_groups(groups, self.groups)] = FITTED
         return found.astype(np.uint8)
+
+    def in_fitted_groups(self, groups: AnyArray | None) -> int:
+        """Count the rows whose group the fit has used; 0 where groups are not known."""
+        if groups is None or self.groups is None:
+            return 0
+        return int(in_groups(groups, self.groups).sum())
 
     def equals_fitted(self, prints: Prints) -> AnyArray:
         """Say of each row whether it equals a row of the fit in every column of the model."""
@@ -144,7 +164,13 @@ class ChosenRows:
 
 
 def choose_rows(
-    model: Any, frame: Any, kept: Any, asked: str, where: str, has_target: AnyArray | None = None
+    model: Any,
+    frame: Any,
+    kept: Any,
+    asked: str,
+    where: str,
+    has_target: AnyArray | None = None,
+    groups: AnyArray | None = None,
 ) -> ChosenRows:
     """Choose the rows of a table that a command is about.
 
@@ -163,6 +189,9 @@ def choose_rows(
         What the table is called.
     has_target : bool array of shape (n_rows,), optional
         Rows that can be taken; all by default.
+    groups : object array of shape (n_rows,), optional
+        Their groups. In another table than that of the fit, rows of a group that the fit has used
+        count as rows of the fit.
 
     Returns
     -------
@@ -183,7 +212,7 @@ def choose_rows(
         )
         return ChosenRows(every, "unknown", said, None)
     prints = table_fingerprints(frame, model_columns(model))
-    part = fit_rows.part_of(prints)
+    part = fit_rows.part_of(prints, groups)
     held_out = np.flatnonzero(able & (part == HELD_OUT))
     new = np.flatnonzero(able & (part != FITTED))
     fitted = np.flatnonzero(able & (part == FITTED))

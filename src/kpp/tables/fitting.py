@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from kpp.tables.columns import Columns, choose_columns, prepare, row_names
 from kpp.tables.errors import UserError, check_columns, near
 from kpp.tables.fingerprints import table_fingerprints
 from kpp.tables.fit_rows import FITTED, HELD_OUT, FitRows
+from kpp.tables.grouping import group_prints, groups_of, split_by_groups
 from kpp.tables.labelled import LabelledRows, labelled_rows
 from kpp.tables.listener import Listener
 from kpp.tables.reading import TableFile
@@ -47,6 +48,8 @@ class FitOptions:
     drop: Sequence[str] = ()
     id: str | None = None
     weights: str | None = None
+    groups: str | None = None
+    independent_duplicates: bool = False
     seed: int = 0
     jobs: int = -1
 
@@ -80,7 +83,7 @@ class Fitted:
 
     The frames of `train` and `X_test` name their rows by the id, or by the place in the file.
     `about_test` says in sentences where the test rows come from; `fit_rows` knows the rows of the
-    fit and the test rows again.
+    fit and the test rows again. `groups` and `test_groups` name the groups of both, or are None.
     """
 
     pipeline: Pipeline
@@ -94,7 +97,14 @@ class Fitted:
     about_test: Sequence[str]
     seconds: float
     fit_rows: FitRows
+    groups: AnyArray | None = None
+    test_groups: AnyArray | None = None
     scores: dict[str, Scores | None] = field(default_factory=dict)
+
+    @property
+    def n_of_fitted_groups(self) -> int:
+        """How many test rows are of groups of the fit: those of a test file may be."""
+        return self.fit_rows.in_fitted_groups(self.test_groups)
 
     @property
     def model(self) -> KPPLinearModel:
@@ -139,9 +149,10 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
         listener.warn(f"{target.n_missing} row(s) without '{target.name}' are left out.")
     whole, frame = frame, frame[target.kept].reset_index(drop=True)
     numbers = np.flatnonzero(target.kept)
-    train, test = _split(target, options)
-    _check_variety(target.values[train], target.name)
     reserved = _reserved(frame, options, target.name, table.name)
+    groups = groups_of(frame, options.groups, table.name)
+    train, test = _split(target, groups, options)
+    _check_variety(target.values[train], target.name)
     columns = choose_columns(frame, target.name, options.drop, reserved, table.name)
     for remark in columns.remarks():
         listener.note(remark)
@@ -149,18 +160,32 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
     pipeline = build(target.task, options, verbose=int(listener.shows_progress))
     start = time.perf_counter()
     X_train, y_train = X.iloc[train].reset_index(drop=True), target.values[train]
-    _fit(pipeline, X_train, y_train, _take(weight, train), listener)
+    _fit(pipeline, X_train, y_train, _take(weight, train), _take(groups, train), listener)
     seconds = time.perf_counter() - start
     names = np.array(row_names(frame, options.id, numbers), dtype=object)
-    X_test, y_test, w_test, about = _test_rows(
-        pipeline, X.set_axis(names), target, test, _take(weight, test), options, listener
+    drawn = TestRows(
+        X.set_axis(names).iloc[test],
+        target.values[test],
+        _take(weight, test),
+        _take(groups, test),
     )
+    tested = _test_rows(pipeline, drawn, target, options, listener)
+    X_test, about = tested.X, list(tested.about)
     part = np.zeros(len(whole), dtype=np.uint8)
     part[numbers[train]], part[numbers[test]] = FITTED, HELD_OUT
     other = whole[:0] if options.test is None else X_test
     fit_rows = FitRows(
-        table_fingerprints(whole, columns.used), part, table_fingerprints(other, columns.used)
+        table_fingerprints(whole, columns.used),
+        part,
+        table_fingerprints(other, columns.used),
+        None if groups is None else group_prints(groups[train]),
     )
+    if shared := fit_rows.in_fitted_groups(tested.groups):
+        about.append(f"{shared} of them are of groups of the fit.")
+        listener.warn(
+            f"{shared} rows of {options.test} are of groups ('{options.groups}') that the fit has "
+            "used: their score is not one on new groups."
+        )
     if twins := int(fit_rows.equals_fitted(fit_rows.test_file).sum()):
         about.append(f"{twins} of them equal a row of the fit in every column.")
         listener.warn(f"{twins} rows of {options.test} equal a row of the fit in every column.")
@@ -171,12 +196,14 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
         options,
         (X_train.set_axis(names[train]), y_train),
         X_test,
-        y_test,
-        w_test,
+        tested.y,
+        tested.weight,
         about,
         seconds,
         fit_rows,
-        _all_scores(pipeline, y_train, X_test, y_test, w_test, options.seed),
+        _take(groups, train),
+        tested.groups,
+        _all_scores(pipeline, y_train, X_test, tested.y, tested.weight, options.seed),
     )
 
 
@@ -200,8 +227,11 @@ def build(task: str, options: FitOptions, *, verbose: int = 0) -> Pipeline:
     return Pipeline([(PREPARE, preparation), (MODEL, model)])
 
 
-def _fit(pipeline: Pipeline, X: Any, y: AnyArray, weight: Any, listener: Listener) -> None:
-    given = {} if weight is None else {f"{MODEL}__sample_weight": weight}
+def _fit(
+    pipeline: Pipeline, X: Any, y: AnyArray, weight: Any, groups: Any, listener: Listener
+) -> None:
+    known = {"sample_weight": weight, "groups": groups}
+    given = {f"{MODEL}__{name}": value for name, value in known.items() if value is not None}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         pipeline.fit(X, y, **given)
@@ -217,14 +247,13 @@ def _is_for_users(caught: Any) -> bool:
 
 
 def _reserved(frame: Any, options: FitOptions, target: str, where: str) -> list[str]:
-    named = [("--id", options.id), ("--weights", options.weights)]
+    named = [("--id", options.id), ("--weights", options.weights), ("--groups", options.groups)]
     for option, name in named:
         if name is not None:
             check_columns([name], list(frame.columns), option, where)
-    taken = [name for _, name in named if name is not None]
-    if target in taken:
-        raise UserError(f"'{target}' is the target, and cannot be --id or --weights as well.")
-    return taken
+        if name == target:
+            raise UserError(f"'{target}' is the target, and cannot be {option} as well.")
+    return [name for _, name in named if name is not None]
 
 
 def weights_of(frame: Any, name: str | None) -> FloatArray | None:
@@ -246,11 +275,15 @@ def _take(values: Any, rows: AnyArray) -> Any:
     return None if values is None else values[rows]
 
 
-def _split(target: Target, options: FitOptions) -> tuple[AnyArray, AnyArray]:
-    """Rows to fit and rows to test, at random."""
+def _split(
+    target: Target, groups: AnyArray | None, options: FitOptions
+) -> tuple[AnyArray, AnyArray]:
+    """Rows to fit and rows to test, at random, in whole groups where there are groups."""
     rows = np.arange(len(target.values))
     if options.test is not None or options.test_size == 0:
         return rows, rows[:0]
+    if groups is not None:
+        return split_by_groups(groups, options.test_size, options.seed)
     n_test = int(np.ceil(options.test_size * len(rows)))
     if len(rows) - n_test < 2:
         raise UserError(
@@ -271,36 +304,53 @@ def _check_variety(values: AnyArray, name: str) -> None:
         )
 
 
+@dataclass(frozen=True)
+class TestRows:
+    """Test rows with what goes along with them; X and y are None where there are none."""
+
+    __test__ = False  # no test of pytest's
+
+    X: Any = None
+    y: AnyArray | None = None
+    weight: AnyArray | None = None
+    groups: AnyArray | None = None
+    about: Sequence[str] = ()
+
+
 def _test_rows(
-    pipeline: Pipeline,
-    X: Any,
-    target: Target,
-    test: AnyArray,
-    weight: Any,
-    options: FitOptions,
-    listener: Listener,
-) -> tuple[Any, AnyArray | None, Any, list[str]]:
-    if options.test is None:
-        if not len(test):
-            return None, None, None, []
-        about = [
-            f"The test rows are {len(test)} of its rows, drawn at random with the seed "
-            f"{options.seed}; the fit has not used them."
-        ]
-        y_test = target.values[test]
-        if target.task == "classification":
-            known = np.isin(y_test, pipeline.classes_)
-            if not known.all():
-                listener.warn(
-                    f"{int((~known).sum())} test rows are of classes that no row of the fit has; "
-                    "they are not scored."
-                )
-                about.append(
-                    f"{int((~known).sum())} test rows of classes that no row of the fit has were "
-                    "left out: with them the scores would be worse."
-                )
-                test, y_test, weight = test[known], y_test[known], _take(weight, known)
-        return X.iloc[test], y_test, weight, about
+    pipeline: Pipeline, drawn: TestRows, target: Target, options: FitOptions, listener: Listener
+) -> TestRows:
+    """Those that were drawn, or those of a file of their own."""
+    if options.test is not None:
+        return _of_test_file(pipeline, target, options, listener)
+    y_test = drawn.y
+    if y_test is None or not len(y_test):
+        return TestRows()
+    whole = ""
+    if drawn.groups is not None:
+        whole = f" in {len(set(drawn.groups.tolist()))} whole groups of '{options.groups}'"
+    about = [
+        f"The test rows are {len(y_test)} of its rows{whole}, drawn at random with the seed "
+        f"{options.seed}; the fit has not used them."
+    ]
+    if target.task == "regression" or np.isin(y_test, pipeline.classes_).all():
+        return replace(drawn, about=about)
+    known = np.isin(y_test, pipeline.classes_)
+    listener.warn(
+        f"{int((~known).sum())} test rows are of classes that no row of the fit has; they are not "
+        "scored."
+    )
+    about.append(
+        f"{int((~known).sum())} test rows of classes that no row of the fit has were left out: "
+        "with them the scores would be worse."
+    )
+    weight, groups = _take(drawn.weight, known), _take(drawn.groups, known)
+    return TestRows(drawn.X[known], y_test[known], weight, groups, about)
+
+
+def _of_test_file(
+    pipeline: Pipeline, target: Target, options: FitOptions, listener: Listener
+) -> TestRows:
     other = TableFile(str(options.test))
     rows = labelled_rows(pipeline, other, listener, target=target.name)
     about = [
@@ -311,7 +361,8 @@ def _test_rows(
         about.append(f"{rows.n_missing} of its rows were left out: they have no '{target.name}'.")
     own_id = options.id if options.id in rows.frame.columns else None
     X_test, weight = named_and_weighted(rows, own_id, options.weights, other.name)
-    return X_test, rows.y, weight, about
+    groups = groups_of(rows.frame, options.groups, other.name)
+    return TestRows(X_test, rows.y, weight, groups, about)
 
 
 def named_and_weighted(

@@ -13,6 +13,7 @@ from kpp.models.pipelines import split_pipeline
 from kpp.tables.columns import columns_of, model_columns, text_columns
 from kpp.tables.errors import UserError, listed
 from kpp.tables.fit_rows import ChosenRows, choose_rows
+from kpp.tables.grouping import groups_of
 from kpp.tables.listener import Listener
 from kpp.tables.reading import TableFile
 from kpp.tables.target import labels_like, read_target
@@ -38,6 +39,8 @@ class LabelledRows:
         Number of rows that were left out, since they have no target.
     chosen : ChosenRows or None
         Which of the rows of the file they are, where that was asked.
+    groups : object array of shape (n_rows,) or None
+        Their groups, where a column was named.
     """
 
     X: Any
@@ -47,6 +50,7 @@ class LabelledRows:
     numbers: AnyArray
     n_missing: int
     chosen: ChosenRows | None = None
+    groups: AnyArray | None = None
 
 
 def labelled_rows(
@@ -58,6 +62,8 @@ def labelled_rows(
     fitted_to: str | None = None,
     rows: str | None = None,
     fit_rows: Any = None,
+    groups: str | None = None,
+    fitted_groups: str | None = None,
 ) -> LabelledRows:
     """Read rows and their true values; rows without one are left out, and counted aloud.
 
@@ -77,6 +83,10 @@ def labelled_rows(
         Which rows to take, see `choose_rows`; all by default.
     fit_rows : object
         What the file of the model keeps about the rows of its fit.
+    groups : str, optional
+        Column that names the groups of the rows.
+    fitted_groups : str, optional
+        The column that did so in the fit: taken where the table has it, and no other is given.
 
     Returns
     -------
@@ -97,10 +107,12 @@ def labelled_rows(
     if found.n_missing:
         listener.warn(f"{found.n_missing} row(s) without '{target}' are left out.")
     numbers = every = np.flatnonzero(found.kept)
-    chosen = None
+    if groups is None and fitted_groups in frame.columns:
+        groups = fitted_groups
+    chosen, of_groups = None, groups_of(frame, groups, table.name)
     if rows is not None:
         columns_of(model, frame, table.name)  # refuses a table without them
-        chosen = choose_rows(model, frame, fit_rows, rows, table.short, found.kept)
+        chosen = choose_rows(model, frame, fit_rows, rows, table.short, found.kept, of_groups)
         numbers = chosen.index
     frame = frame.iloc[numbers].reset_index(drop=True)
     y = found.values[np.searchsorted(every, numbers)]
@@ -117,7 +129,8 @@ def labelled_rows(
             )
             frame, y, numbers = frame[known].reset_index(drop=True), y[known], numbers[known]
     X = columns_of(model, frame, table.name)[0]
-    return LabelledRows(X, y, target, frame, numbers, found.n_missing, chosen)
+    of_groups = None if of_groups is None else of_groups[numbers]
+    return LabelledRows(X, y, target, frame, numbers, found.n_missing, chosen, of_groups)
 
 
 def find_target(

@@ -11,9 +11,10 @@ from kpp._parallel import one_blas_thread
 from kpp._shown import picture
 from kpp.geometry import forest_blocks
 from kpp.models.embedding import KPPEmbedding
+from kpp.models.fold_out import LeaveOneFoldOut
 from kpp.models.linear import KPPLinearModel
 from kpp.models.regimes import regime_of
-from kpp.views.html import card, facts, note
+from kpp.views.html import card, facts, note, table
 
 EXACT = "Attributions are exact sums, and certificates hold, in every regime."
 
@@ -33,6 +34,23 @@ def embedding(model: KPPEmbedding) -> str:
         return ""
     figures = {"task": model.task_, "columns": model.n_features_in_}
     return card("The fit", facts(figures | forest_figures(model)))
+
+
+@picture.register
+def left_out_folds(result: LeaveOneFoldOut) -> str:
+    """Error, norm and trace by fold, and the error over all rows."""
+    kind = "error rate" if is_classifier(result.models[0]) else "RMSE"
+    columns = zip(result.folds, result.errors, result.norms, result.traces, strict=True)
+    rows = [
+        (q, len(test), float(error), float(norm), float(trace))
+        for q, ((_, test), error, norm, trace) in enumerate(columns)
+    ]
+    return card(
+        "LeaveOneFoldOut",
+        facts({"alpha": result.alpha, f"{kind} over all rows": result.error}),
+        table(["fold", "rows", kind, "norm", "trace / rows"], rows),
+        note("Each fold was predicted by a forest and a linear layer that have not seen it."),
+    )
 
 
 def forest_figures(model: KPPLinearModel | KPPEmbedding) -> dict[str, Any]:

@@ -25,8 +25,21 @@ def importer_of(kind: type) -> Importer | None:
     return next((known for known in IMPORTERS if issubclass(kind, known.classes)), None)
 
 
-def import_forest(model: Any) -> Forest:
-    """Read a fitted ensemble; see `Forest.from_model`."""
+def import_forest(model: Any, *, release: bool = False) -> Forest:
+    """Read a fitted ensemble; see `Forest.from_model`.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        What to read.
+    release : bool
+        Whether its trees may be taken away from it as they are read, so that no more than one is
+        there twice. It leaves the ensemble unusable.
+
+    Returns
+    -------
+    forest : Forest
+    """
     if isinstance(model, Forest):
         return model
     if isinstance(model, FrozenEstimator):
@@ -34,7 +47,8 @@ def import_forest(model: Any) -> Forest:
     importer = importer_of(type(model))
     if importer is not None:
         check_is_fitted(model)
-        return importer.read(model)
+        once = importer.read_once if release else None
+        return (once or importer.read)(model)
     kind = model.__name__ if isinstance(model, type) else type(model).__name__
     supported = ", ".join(known.supported for known in IMPORTERS)
     raise TypeError(

@@ -58,3 +58,5 @@ class Importer:
     read: Callable[[Any], Forest]
     traits: Traits
     supported: str
+    # The same for an ensemble that nobody else has: its trees are let go as they are read.
+    read_once: Callable[[Any], Forest] | None = None

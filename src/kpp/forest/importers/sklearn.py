@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +33,7 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
 from kpp.forest.bare import BareScores, booster_scores, means_below
 from kpp.forest.importers.registry import Importer, Traits
-from kpp.forest.layout import Tree
+from kpp.forest.layout import Tree, lay_out
 from kpp.forest.statistics import NodeStatistics
 
 # ExtraTree* are subclasses of DecisionTree*; they are named for the reader.
@@ -47,6 +47,9 @@ SINGLE_TREES = (
 # The criteria whose impurity is the variance or the Gini impurity of the target itself.
 GAIN_CRITERIA = ("squared_error", "friedman_mse", "gini")
 
+# Numbers of the nodes of one tree, by their names in `NodeStatistics`, and its other fields.
+Recorded = tuple[Callable[[Any], dict[str, AnyArray]], dict[str, Any]]
+
 
 def read_single_tree(model: Any) -> Forest:
     """A decision tree is a forest of one tree."""
@@ -56,6 +59,11 @@ def read_single_tree(model: Any) -> Forest:
 def read_averaging_forest(model: Any) -> Forest:
     """Random forest or extra trees."""
     return _assemble(model, model.estimators_, supervised=True)
+
+
+def read_averaging_forest_once(model: Any) -> Forest:
+    """The same; the ensemble loses its trees."""
+    return _assemble(model, model.estimators_, supervised=True, release=True)
 
 
 def read_unsupervised_forest(model: RandomTreesEmbedding) -> Forest:
@@ -93,12 +101,14 @@ IMPORTERS = (
         read_averaging_forest,
         AVERAGES,
         "RandomForestClassifier/Regressor",
+        read_averaging_forest_once,
     ),
     Importer(
         (ExtraTreesClassifier, ExtraTreesRegressor),
         read_averaging_forest,
         AVERAGES,
         "ExtraTreesClassifier/Regressor",
+        read_averaging_forest_once,
     ),
     Importer(
         SINGLE_TREES,
@@ -140,36 +150,57 @@ def _assemble(
     columns: list[AnyArray] | None = None,
     supervised: bool = False,
     bare: BareScores | None = None,
+    release: bool = False,
 ) -> Forest:
     members = list(members)
-    trees = [
-        _read_tree(member.tree_, None if columns is None else columns[k])
-        for k, member in enumerate(members)
-    ]
+    for member in members:
+        _check_tree(member.tree_)
     # Trees of a booster, or of noise, recorded statistics of a gradient or of noise. As the
     # target's they would give weights that look right and mean nothing.
-    statistics = _statistics(model, members) if supervised else None
+    recorded = _recorded(model, members) if supervised else None
+    known: dict[str, Any] = {} if recorded is None else recorded[1]
+    if supervised:
+        bare = _averaged_scores(model, members, recorded)
+    owned = model.estimators_ if release else None
+
+    def trees() -> Iterator[Tree]:
+        # One at a time: numbers of nodes are copied in their final order, and from nowhere else.
+        for k in range(len(members)):
+            own = None if columns is None else columns[k]
+            numbers = {} if recorded is None else recorded[0](members[k])
+            yield _read_tree(members[k].tree_, own, numbers)
+            members[k] = None
+            if owned is not None:
+                owned[k] = None
+
+    # The values of bare scores stand in the order of the trees as they were given.
+    wants_order = bare is not None and bare.values is not None
+    sizes = [int(member.tree_.node_count) for member in members]
+    flat, order, laid_out = lay_out(trees(), sizes, wants_order=wants_order)
     names = getattr(model, "feature_names_in_", None)
-    return Forest.from_trees(
-        trees,
+    return Forest(
         n_features=model.n_features_in_,
         # scikit-learn casts X to float32 and compares it with thresholds in float64.
         dtype=np.float32,
-        statistics=statistics,
-        bare=_averaged_scores(model, members, statistics) if supervised else bare,
+        statistics=None if recorded is None else NodeStatistics(**(known | laid_out)),
+        bare=bare.take_nodes(order) if bare is not None and wants_order else bare,
         feature_names=None if names is None else tuple(str(name) for name in names),
         allows_nan=get_tags(model).input_tags.allow_nan,
         source=type(model).__name__,
+        **flat,
     )
 
 
-def _read_tree(tree: Any, columns: AnyArray | None) -> Tree:
+def _check_tree(tree: Any) -> None:
     if type(tree).__module__.partition(".")[0] != "sklearn":
         # A subclass with trees of its own may split in ways that these arrays do not tell.
         raise TypeError(
             f"Cannot read trees of type {type(tree).__module__}.{type(tree).__name__}: only "
             "scikit-learn's own axis-aligned trees are known."
         )
+
+
+def _read_tree(tree: Any, columns: AnyArray | None, numbers: dict[str, AnyArray]) -> Tree:
     feature = tree.feature
     if columns is not None:
         # At leaves the feature is negative and not read; any column will do there.
@@ -180,47 +211,56 @@ def _read_tree(tree: Any, columns: AnyArray | None) -> Tree:
         feature=feature,
         threshold=tree.threshold,
         missing_left=tree.missing_go_to_left,
+        per_node=numbers,
     )
 
 
-def _statistics(model: Any, members: list[Any]) -> NodeStatistics | None:
-    """The in-bag statistics of supervised trees; None where the trees do not record them."""
+def _recorded(model: Any, members: list[Any]) -> Recorded | None:
+    """In-bag statistics of supervised trees: of each tree, and what they have in common.
+
+    None where the trees do not record them.
+    """
     if is_classifier(members[0]) != is_classifier(model):
         return None  # a bagging whose trees have another task: not statistics of its target
     if any(getattr(member, "monotonic_cst", None) is not None for member in members):
         return None  # node values are clipped to the constraints
     criterion = members[0].criterion
-    count = np.concatenate([member.tree_.weighted_n_node_samples for member in members])
     if not is_classifier(members[0]):
         if criterion not in GAIN_CRITERIA:
             return None  # e.g. absolute_error: the node value is a median
-        return NodeStatistics(
-            count=count,
-            # For these criteria a node's value is the mean of its rows, its impurity their
-            # variance, which scikit-learn also averages over the outputs.
-            mean=np.concatenate([member.tree_.value[:, :, 0] for member in members]),
-            variance=np.concatenate([member.tree_.impurity for member in members]),
-            grown_on_impurity=True,
+        # For these criteria a node's value is the mean of its rows, its impurity their variance,
+        # which scikit-learn also averages over the outputs.
+        return (
+            lambda member: {
+                "count": member.tree_.weighted_n_node_samples,
+                "mean": member.tree_.value[:, :, 0],
+                "variance": member.tree_.impurity,
+            },
+            {"grown_on_impurity": True},
         )
     # One class share per node and class is all that `NodeStatistics` holds: one label a row.
     if members[0].n_outputs_ > 1:
         return None
     n_classes = len(model.classes_)
-    return NodeStatistics(
-        count=count,
-        class_share=np.concatenate([_class_share(member, n_classes) for member in members]),
-        classes=np.asarray(model.classes_),
-        grown_on_impurity=criterion in GAIN_CRITERIA,
+    return (
+        lambda member: {
+            "count": member.tree_.weighted_n_node_samples,
+            "class_share": _class_share(member, n_classes),
+        },
+        {
+            "classes": np.asarray(model.classes_),
+            "grown_on_impurity": criterion in GAIN_CRITERIA,
+        },
     )
 
 
 def _averaged_scores(
-    model: Any, members: list[Any], statistics: NodeStatistics | None
+    model: Any, members: list[Any], recorded: Recorded | None
 ) -> BareScores | None:
     """What a mean of trees predicts: in most forests their statistics, which are not copied."""
     classes = getattr(model, "classes_", None)
-    if statistics is not None:
-        n_scores = len(model.classes_) if statistics.mean is None else statistics.mean.shape[1]
+    if recorded is not None:
+        n_scores = len(model.classes_) if is_classifier(model) else members[0].n_outputs_
         return BareScores(np.zeros(n_scores), "mean", classes=classes)
     if is_classifier(members[0]) != is_classifier(model):
         return None  # a bagging that votes

@@ -8,6 +8,7 @@ import numpy as np
 
 from kpp._checks import RefusedError
 from kpp.bounds import Bound, risk_bounds
+from kpp.bounds.samples import SAY_SO
 from kpp.reports.subject import Subject
 from kpp.tables.numbers import number
 
@@ -17,10 +18,12 @@ MOST_ROWS = 20_000
 def make(subject: Subject) -> dict[str, Any]:
     """Compute the bounds on the test rows and, where they were given, on the rows of the fit."""
     samples, notes = [], []
-    index = subject.draw(MOST_ROWS)
-    attempts = [("test", subject.rows(index), subject.y[index])]
-    if subject.training is not None:
-        attempts.append(("fit", subject.training.rows, subject.training.y))
+    index = subject.draw_whole(MOST_ROWS)
+    groups = None if subject.groups is None else subject.groups[index]
+    attempts = [("test", subject.rows(index), subject.y[index], groups)]
+    training = subject.training
+    if training is not None:
+        attempts.append(("fit", training.rows, training.y, training.groups))
     else:
         notes.append(
             "Bounds on the rows of the fit need these rows: in Python train=(X, y), what was given "
@@ -31,22 +34,48 @@ def make(subject: Subject) -> dict[str, Any]:
             "A guarantee for a squared error needs limits of the target that were known before "
             "any data: give y_range=(low, high) to the report, or --y-range LOW HIGH to kpp report."
         )
-    for sample, rows, y in attempts:
+    if subject.is_grouped:
+        notes.append(
+            "The rows come in groups. A bound that counts groups speaks of a random row of a "
+            "random group: groups count alike, whatever their sizes, and that is the risk of a "
+            "random row only where all are of one size."
+        )
+    duplicates = []
+    for sample, rows, y, groups in attempts:
         try:
-            found = risk_bounds(subject.question, rows, y, sample=sample, y_range=subject.y_range)
+            found = risk_bounds(
+                subject.question,
+                rows,
+                y,
+                sample=sample,
+                y_range=subject.y_range,
+                groups=groups,
+                independent_duplicates=subject.independent_duplicates,
+            )
         except RefusedError as error:
             notes.append(f"No bounds on the {_rows(sample, subject)}: {error}")
             continue
         samples.append(_sample(sample, list(found)))
         notes.extend(note for note in found.notes if "give y_range" not in note)
+        duplicates += [
+            f"Equal rows void the guarantees on the {_rows(sample, subject)}: {why}."
+            for why in _of_equal_rows(list(found))
+        ]
     return {
         "samples": samples,
-        "notes": notes,
+        "notes": [*notes, *duplicates],
+        "duplicates": duplicates,
         "weighted": subject.is_weighted,
         "unseen": subject.unseen,
         "seen": subject.seen,
         "called": subject.called,
     }
+
+
+def _of_equal_rows(found: list[Bound]) -> list[str]:
+    """What equal rows cost, where the caller may say that they are independent draws; each once."""
+    reasons = [a.why for bound in found for a in bound.failing if SAY_SO in a.why]
+    return list(dict.fromkeys(reasons))
 
 
 def _rows(sample: str, subject: Subject) -> str:
@@ -83,7 +112,11 @@ def _bound(bound: Bound) -> dict[str, Any]:
 def sentence(bound: Bound) -> str:
     """Say what a bound guarantees, and what not, in plain words."""
     sure = f"With probability at least {number(100 * (1 - bound.delta), 4)}% over the draw of the "
-    claim = f"{sure}{bound.n_rows:,} rows, the {bound.quantity} is at most {number(bound.total)}."
+    n_groups = bound.details.get("groups")
+    drawn = f"{bound.n_rows:,} rows" if n_groups is None else f"{n_groups:,} groups"
+    # "0/1 error: of a random row of a random group"
+    quantity = bound.quantity.replace(": of", " of")
+    claim = f"{sure}{drawn}, the {quantity} is at most {number(bound.total)}."
     if bound.quantity == "Rademacher complexity":
         size = number(bound.total)
         text = (
@@ -119,7 +152,9 @@ def level_words(bound: Bound) -> str:
     # A mean over folds is compared with the mean of what their own constants have.
     rows = "the rows of a fold" if "folds" in bound.details else "these rows"
     mean = " on average" if "folds" in bound.details else ""
-    if bound.quantity == "0/1 error":
+    if "groups" in bound.details:
+        mean = ", groups counted alike"
+    if bound.quantity.partition(":")[0] == "0/1 error":
         return f"one class for all of {rows} is wrong on a share of {level}{mean}"
     if bound.quantity == "logistic loss":
         return f"the same probability for every class has a logistic loss of {level}"

@@ -36,6 +36,7 @@ def make(subject: Subject) -> dict[str, Any]:
         "out_of_fold_note": note,
         "confidence": CONFIDENCE,
         "weighted": subject.is_weighted,
+        "grouped": subject.is_grouped,
         "unseen": subject.unseen,
         "seen": subject.seen,
         "called": subject.called,

@@ -130,15 +130,18 @@ def raw(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]
     epsilon = subject.tolerance
     rows = subject.rows(index)
     searched = min(SEARCHED_ROWS, len(index))
-    quick = certify_raw(subject.model, rows, scale="std", epsilon=epsilon, effort=0)
-    radius, upper = quick.radius.copy(), quick.upper_radius.copy()
-    first = rows.take(slice(searched))
-    slow = certify_raw(
-        subject.model, first, scale="std", epsilon=epsilon, effort=EFFORT, progress=tell
-    )
-    # Both are sound, so the larger radius holds, and the nearer counterexample.
-    radius[:searched] = np.maximum(radius[:searched], slow.radius)
-    upper[:searched] = np.minimum(upper[:searched], slow.upper_radius)
+    radius, upper = np.empty(len(index)), np.empty(len(index))
+    for some, effort, told in (
+        (slice(searched), EFFORT, tell),
+        (slice(searched, None), 0, None),
+    ):
+        own = rows.take(some)
+        if len(own) == 0:
+            continue
+        found = certify_raw(
+            subject.model, own, scale="std", epsilon=epsilon, effort=effort, progress=told
+        )
+        radius[some], upper[some] = found.radius, found.upper_radius
     return [
         {
             "radius": r,
