@@ -179,7 +179,7 @@ def run_blocks(work: Callable[[int], None], n_blocks: int, n_jobs: int | None) -
 def _threads_for(n_blocks: int, n_jobs: int | None) -> int:
     """Threads worth having for so many blocks; one within a block that has a thread of its own."""
     # Counting the cores takes as long as the prediction of a row, and one block needs none of it.
-    if n_blocks <= 1 or getattr(_inside, "depth", 0):
+    if n_blocks <= 1 or getattr(_inside, "depth", 0) > 0:
         return 1
     return min(effective_n_jobs(n_jobs), n_blocks)
 

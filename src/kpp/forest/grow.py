@@ -29,6 +29,11 @@ NAMED_FORESTS: dict[str, tuple[type, type]] = {
 }
 
 
+# From this many rows on, leaves of averaged trees hold so many rows at least: half of the nodes go,
+# and on the large development sets no accuracy with them (benchmarks/results/leaf_size.md).
+MANY_ROWS, LEAF_OF_MANY_ROWS = 10_000, 3
+
+
 def named_forest(
     name: str,
     *,
@@ -50,7 +55,8 @@ def named_forest(
         The task; None is for no target: totally random trees, whatever the name.
     n_rows : int
         Rows to grow on. With fewer than 200 the leaves of boosted trees may be smaller than
-        scikit-learn's default of 20 rows, which would leave them without splits.
+        scikit-learn's default of 20 rows, which would leave them without splits. From 10,000 on
+        the leaves of extra trees and random forests hold at least 3 rows.
     n_estimators : int
         Number of trees, or of boosting rounds.
     n_jobs : int, optional
@@ -73,7 +79,11 @@ def named_forest(
             f"forest must be one of {', '.join(map(repr, NAMED_FORESTS))}, an ensemble, a kpp "
             f"Forest or a list of (name, forest); got {name!r}."
         )
-    common = {"n_estimators": n_estimators, "n_jobs": n_jobs, "random_state": random_state}
+    common: dict[str, Any] = {
+        "n_estimators": n_estimators,
+        "n_jobs": n_jobs,
+        "random_state": random_state,
+    }
     if classification is None:
         return RandomTreesEmbedding(**common)
     classifier, regressor = NAMED_FORESTS[name]
@@ -86,8 +96,10 @@ def named_forest(
             early_stopping=False,
             random_state=random_state,
         )
+    if n_rows >= MANY_ROWS:
+        common["min_samples_leaf"] = LEAF_OF_MANY_ROWS
     if name == "random-forest" and not classification:
-        return ensemble(max_features=1 / 3, **common)
+        common["max_features"] = 1 / 3
     return ensemble(**common)
 
 

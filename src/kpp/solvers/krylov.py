@@ -22,8 +22,8 @@ class KrylovSpace:
     which is ridge regression, :math:`w = \Phi^\top u` with :math:`A = \Phi \Phi^\top`; the minimum
     is at :math:`(A + \alpha I) u = b`. The Lanczos process gives an orthonormal basis V with
     :math:`b = \|b\| V e_1` and :math:`A V_k = V_k T_k + \beta_{k+1} v_{k+1} e_k^\top`, T
-    tridiagonal, and it does not depend on alpha. In the span of V the iterate that minimises P is found from T
-    alone (`_Iterates`), and so is the largest value of the dual problem
+    tridiagonal, and it does not depend on alpha. In the span of V the iterate that minimises P is
+    found from T alone (`_Iterates`), and so is the largest value of the dual problem
 
     .. math::
         D(u) = \alpha b^\top u - \tfrac{\alpha}{2} u^\top (A + \alpha I) u \le \min P .

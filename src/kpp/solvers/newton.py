@@ -133,7 +133,8 @@ class NewtonProblem:
         if not larger:
             return self._objective.null_model() if self._guess is None else self._guess
         weight = extrapolation(np.log(larger), np.log(alpha))
-        v, b = np.zeros(self._objective.offset.shape), 0.0
+        v, b = self._objective.null_model()
+        b = np.zeros_like(b)
         for share, a in zip(weight, larger, strict=True):
             v += share * self._known[a][0]
             b = b + share * self._known[a][1]
