@@ -1,0 +1,165 @@
+"""Figures of KPP and of scikit-learn's ensembles on one split, by the paper's and other conventions.
+
+What is measured depends on the trees, and these on how scikit-learn was compiled (see
+``paper.fused``): a measurement is kept by the label of its environment.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import sklearn
+from scipy.special import expit
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import KFold, StratifiedKFold
+from suite.paper_kpp import (
+    GRID,
+    N_TREES,
+    choose_alpha,
+    fit_arm,
+    fit_at,
+    forest_of,
+    primary_loss,
+    scores_at,
+)
+from suite.preparation import Split, split
+from suite.rivals import ADAPTERS
+
+from kpp import Forest
+from kpp.certificates import robustness_curve
+from kpp.geometry import PathMap, path_weights
+from paper import dashboard, radii
+from paper.models import Fitted
+from paper.published import FIVE
+
+# The rivals whose trees are scikit-learn's.
+RIVALS = ("random_forest", "gradient_boosting")
+
+
+def environment() -> dict[str, str]:
+    """What the trees depend on."""
+    return {"scikit-learn": sklearn.__version__, "machine": platform.machine()}
+
+
+def measure(data: Any, seed: int) -> dict[str, Any]:
+    """All figures of one split.
+
+    Parameters
+    ----------
+    data : Dataset
+        One of the five sets.
+    seed : int
+        Seed of split, forest and folds.
+
+    Returns
+    -------
+    found : dict
+        By the paper's conventions: ``observed``, ``bound``, ``radius``, ``losses``, the
+        ``position`` of lambda; and ``others``, by the name of a convention.
+    """
+    task, _, position = FIVE[data.name]
+    parts, alpha = split(data, seed), float(GRID[position])
+    train = parts.X_train, parts.y_train
+    fitted = Fitted(task, alpha, fit_at(task, *train, alpha, seed, tol=1e-11, max_iter=5000), parts)
+    chosen, losses = choose_alpha(task, *train, seed)
+    found: dict[str, Any] = {
+        "observed": dashboard.observe(fitted, "test"),
+        "bound": dashboard.bound(fitted),
+        "radius": radii.measure(fitted),
+        "position": int(np.argmin(losses)),
+        "losses": {
+            "kpp_paper": _loss(task, parts, fit_at(task, *train, chosen, seed)),
+            "leaf": _loss(task, parts, fit_arm("leaf", task, *train, chosen, seed)),
+        },
+    }
+    found["losses"] |= measure_rivals(data, seed)["losses"]
+    found["others"] = dict(_halves(fitted)) | dict(_radii(fitted))
+    alphas = {"dashboard's lambda": alpha}
+    if task == "classification":
+        alphas |= _scorings(parts, seed)
+    for name, other in alphas.items():
+        for arm in ("kpp_paper", "leaf"):
+            model = _fit(arm, task, train, other, seed)
+            found["others"][f"{arm}: {name}"] = _loss(task, parts, model)
+    same = fit_at(task, *train, chosen, seed, coordinates="leaf")
+    found["others"]["leaf: normalised"] = _loss(task, parts, same)
+    return found
+
+
+def measure_rivals(data: Any, seed: int) -> dict[str, Any]:
+    """Only the losses of the rivals."""
+    task, parts = FIVE[data.name][0], split(data, seed)
+    losses = {}
+    for name in RIVALS:
+        model = ADAPTERS[name].build(task, seed).fit(parts.X_train, parts.y_train)
+        losses[name] = _loss(task, parts, model)
+    return {"losses": losses}
+
+
+def _fit(arm: str, task: str, train: Any, alpha: float, seed: int) -> Any:
+    if arm == "leaf":
+        return fit_arm("leaf", task, *train, alpha, seed)
+    return fit_at(task, *train, alpha, seed)
+
+
+def _loss(task: str, parts: Split, model: Any) -> float:
+    return primary_loss(task, parts.y_test, model.predict(parts.X_test))
+
+
+def _halves(fitted: Fitted) -> Iterator[tuple[str, float]]:
+    """Delta_K with other halves of the forest."""
+    at_rows = fitted.model.map_.on(fitted.parts.X_test)
+    n = at_rows.shape[0]
+    first = np.arange(N_TREES) < N_TREES // 2
+    halves = {
+        "first and second half": first,
+        "random halves": np.random.default_rng(0).permutation(first),
+    }
+    for name, half in halves.items():
+        factor = np.where(half, 2.0, -2.0)
+        difference = at_rows.gram_matvec(np.eye(n), tree_factor=factor)
+        norm = np.abs(np.linalg.eigvalsh(difference)).max()
+        yield f"delta_k: {name}", float(norm / np.sqrt(2))
+
+
+def _radii(fitted: Fitted) -> Iterator[tuple[str, float]]:
+    """u_half and the metric at u_max / 10 without the grid."""
+    parts = fitted.parts
+    exact = robustness_curve(fitted.model, parts.X_test, parts.y_test, method="lipschitz")
+    yield "u_half: exact", float(exact.u_half)
+    u_max, values, start = radii.curve(fitted)
+    crossed = values <= start / 2 if fitted.task == "classification" else values >= 2 * start
+    yield "u_half: last before", float(u_max * radii.STEPS[max(int(np.argmax(crossed)) - 1, 0)])
+    reach = fitted.norm * np.sqrt(u_max / 10)
+    if fitted.task == "classification":
+        yield "at_tenth: exact", float((fitted.margins > reach).mean())
+    else:
+        errors = np.abs(parts.y_test - fitted.model.predict(parts.X_test))
+        yield "at_tenth: exact", float(np.square(errors + reach).mean())
+
+
+def _scorings(parts: Split, seed: int) -> dict[str, float]:
+    """Lambda of a classification by other scorings, folds and rules for ties."""
+    X, y = parts.X_train, parts.y_train
+    found = {}
+    for kind, folds in (("", KFold), ("stratified folds, ", StratifiedKFold)):
+        errors, losses, areas = [], [], []
+        for train, test in folds(5, shuffle=True, random_state=seed).split(X, y):
+            grown = forest_of("classification", seed).fit(X[train], y[train])
+            forest = Forest.from_model(grown)
+            phi = PathMap(forest, path_weights(forest), n_jobs=1).on(X[train])
+            scores = scores_at("classification", phi, phi.on(X[test]), y[train], GRID)
+            errors.append(((scores > 0) != y[test]).mean(axis=1))
+            losses.append([log_loss(y[test], expit(row), labels=[0, 1]) for row in scores])
+            areas.append([roc_auc_score(y[test], row) for row in scores])
+        mean = np.mean(errors, axis=0).round(12)
+        last = len(GRID) - 1 - int(np.argmin(mean[::-1]))
+        found[kind + "log loss"] = float(GRID[np.argmin(np.mean(losses, axis=0))])
+        found[kind + "area under the curve"] = float(GRID[np.argmax(np.mean(areas, axis=0))])
+        found[kind + "accuracy, largest of equals"] = float(GRID[last])
+        if kind:
+            found[kind + "accuracy"] = float(GRID[np.argmin(mean)])
+    return found
