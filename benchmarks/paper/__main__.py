@@ -36,7 +36,8 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=list(FIVE), default=list(FIVE))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--run", help="folder of a run of the suite, for the table 'suite'")
-    labels = list(conventions.ENVIRONMENTS)
+    labels = [label for label in conventions.ENVIRONMENTS if label != "installed"]
+    labels.append("stopping")
     parser.add_argument("--label", choices=labels, help="environment of 'conventions'")
     arguments = parser.parse_args()
     out = str(arguments.out) if arguments.out else None
@@ -46,11 +47,13 @@ def main() -> None:
         if arguments.table == "index":
             print(index.write(arguments.out))
             return
-        if arguments.label:
+        if arguments.table == "conventions" and arguments.label:
             sets = Context(arguments.data_dir, tuple(arguments.sets), arguments.seeds, out)
-            conventions.run(sets, arguments.label)
-        page_of = conventions.page if arguments.table == "conventions" else causes.page
-        (arguments.out / f"paper_{arguments.table}.md").write_text(page_of(arguments.out))
+            if arguments.label == "stopping":
+                conventions.run_stopping(sets)
+            else:
+                conventions.run(sets, arguments.label)
+        (conventions if arguments.table == "conventions" else causes).write(arguments.out)
         return
     for name in COMMANDS if arguments.table == "all" else [arguments.table]:
         context = Context(
