@@ -81,10 +81,10 @@ def test_measurement_of_one_split(small):
     expected = root_mean_squared_error(y_test, forest.predict(X_test))
     assert found["losses"]["random_forest"] == expected
     # The first trees against the last, each tree's block of unit trace share, by explicit features.
-    embedding = KPPEmbedding(measuring.forest_of("regression", 3), scaling="tree")
+    embedding = KPPEmbedding(measuring.forest_of("regression", 3), normalize="tree")
     embedding.fit(X_train, y_train)
     phi = embedding.transform(X_test).toarray()
-    tree_of = np.repeat(np.arange(200), np.diff(embedding.forest_.offsets))
+    tree_of = np.repeat(np.arange(200), np.diff(embedding.map_.forest.tree_offsets))
     first, second = (phi[:, half] for half in (tree_of < 100, tree_of >= 100))
     gap = np.linalg.norm(2 * (first @ first.T - second @ second.T), 2) / np.sqrt(2)
     assert found["others"]["delta_k: first and second half"] == pytest.approx(gap, rel=1e-9)

@@ -39,6 +39,7 @@ def main() -> None:
     labels = [label for label in conventions.ENVIRONMENTS if label != "installed"]
     labels.append("stopping")
     parser.add_argument("--label", choices=labels, help="environment of 'conventions'")
+    parser.add_argument("--what", choices=["all", "fixed", "rivals"], default="all")
     arguments = parser.parse_args()
     out = str(arguments.out) if arguments.out else None
     if arguments.table in ("index", "conventions", "causes"):
@@ -52,7 +53,7 @@ def main() -> None:
             if arguments.label == "stopping":
                 conventions.run_stopping(sets)
             else:
-                conventions.run(sets, arguments.label)
+                conventions.run(sets, arguments.label, arguments.what)
         (conventions if arguments.table == "conventions" else causes).write(arguments.out)
         return
     for name in COMMANDS if arguments.table == "all" else [arguments.table]:

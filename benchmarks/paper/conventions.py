@@ -137,6 +137,8 @@ def others(found: dict[str, list[dict[str, Any]]]) -> list[tuple[Other, list[Row
         known = {column: printed for _, column, printed in columns(name)}
         bound = dict(zip(("trace", "uniform"), BOUNDS[name][:2], strict=True))
         for key in seeds[0]["others"]:
+            if any(key not in seed["others"] for seed in seeds):
+                continue
             column, _, convention = key.partition(": ")
             page, ddof = pages.get(column, "five"), 0 if column in pages else 1
             printed = known[column] if column in pages else BENCHMARK[name][column]
@@ -179,20 +181,18 @@ def of_the_paper(other: Other, rows: list[Row], all_figures: list[Figure]) -> li
     ]
 
 
-def run(context: Context, label: str) -> None:
-    """Measure in the present environment what is not there, set by set."""
-    from paper.measuring import environment, measure, measure_rivals
+def run(context: Context, label: str, what: str = "all") -> None:
+    """Measure in the present environment what is not there; see `measuring.measure`."""
+    from paper.measuring import environment, measure
 
     path = Path(context.out or ".") / "conventions" / f"{label}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     kept = json.loads(path.read_text()) if path.exists() else {"sets": {}}
     kept["environment"] = environment()
-    # Extra-Trees are the same in both published versions: only the rivals differ.
-    once = measure if label == BEST else measure_rivals
     for name, data in context.tables():
         seeds = kept["sets"].setdefault(name, [])
         for seed in range(len(seeds), context.seeds):
-            seeds.append(once(data, seed))
+            seeds.append(measure(data, seed, what))
             path.write_text(json.dumps(kept, indent=1) + "\n")
 
 

@@ -40,7 +40,7 @@ from paper.published import FIVE
 # The rivals whose trees are scikit-learn's.
 RIVALS = ("random_forest", "gradient_boosting")
 
-# Up to this many rows other folds are tried too; each costs as much as the choice of lambda.
+# Up to this many rows other lambdas and folds are tried too, which cost as much as all the rest.
 MOST_ROWS = 1000
 
 
@@ -49,7 +49,7 @@ def environment() -> dict[str, str]:
     return {"scikit-learn": sklearn.__version__, "machine": platform.machine()}
 
 
-def measure(data: Any, seed: int) -> dict[str, Any]:
+def measure(data: Any, seed: int, what: str = "all") -> dict[str, Any]:
     """All figures of one split.
 
     Parameters
@@ -58,6 +58,8 @@ def measure(data: Any, seed: int) -> dict[str, Any]:
         One of the five sets.
     seed : int
         Seed of split, forest and folds.
+    what : {"all", "fixed", "rivals"}
+        Everything; or without what needs a search for lambda; or the rivals alone.
 
     Returns
     -------
@@ -67,8 +69,25 @@ def measure(data: Any, seed: int) -> dict[str, Any]:
     """
     task, _, position = FIVE[data.name]
     parts, alpha = split(data, seed), float(GRID[position])
+    found: dict[str, Any] = {"losses": _rivals(task, parts, seed)}
+    if what == "rivals":
+        return found
     train = parts.X_train, parts.y_train
     fitted = Fitted(task, alpha, fit_at(task, *train, alpha, seed, tol=1e-11, max_iter=5000), parts)
+    found |= {
+        "observed": dashboard.observe(fitted, "test"),
+        "bound": dashboard.bound(fitted),
+        "radius": radii.measure(fitted),
+        "others": dict(_halves(fitted)) | dict(_radii(fitted)),
+    }
+    if what == "all":
+        _search(found, task, parts, alpha, seed)
+    return found
+
+
+def _search(found: dict[str, Any], task: str, parts: Split, alpha: float, seed: int) -> None:
+    """Losses at the lambda that is chosen, and at those of other conventions."""
+    train = parts.X_train, parts.y_train
     alphas = {"dashboard's lambda": alpha}
     if task == "classification":
         scorings = _scorings(parts, seed)
@@ -85,31 +104,23 @@ def measure(data: Any, seed: int) -> dict[str, Any]:
             known[arm, own] = _loss(task, parts, fit(task, *train, own, seed))
         return known[arm, own]
 
-    found: dict[str, Any] = {
-        "observed": dashboard.observe(fitted, "test"),
-        "bound": dashboard.bound(fitted),
-        "radius": radii.measure(fitted),
-        "position": int(np.abs(GRID - chosen).argmin()),
-        "losses": {arm: loss(arm, chosen) for arm in ("kpp_paper", "leaf")},
-    }
-    found["losses"] |= measure_rivals(data, seed)["losses"]
-    found["others"] = dict(_halves(fitted)) | dict(_radii(fitted))
+    found["position"] = int(np.abs(GRID - chosen).argmin())
+    found["losses"] |= {arm: loss(arm, chosen) for arm in ("kpp_paper", "leaf")}
+    if len(parts.y_train) > MOST_ROWS:
+        return
     for name, other in alphas.items():
         for arm in ("kpp_paper", "leaf"):
             found["others"][f"{arm}: {name}"] = loss(arm, other)
     same = fit_at(task, *train, chosen, seed, coordinates="leaf")
     found["others"]["leaf: normalised"] = _loss(task, parts, same)
-    return found
 
 
-def measure_rivals(data: Any, seed: int) -> dict[str, Any]:
-    """Only the losses of the rivals."""
-    task, parts = FIVE[data.name][0], split(data, seed)
+def _rivals(task: str, parts: Split, seed: int) -> dict[str, float]:
     losses = {}
     for name in RIVALS:
         model = ADAPTERS[name].build(task, seed).fit(parts.X_train, parts.y_train)
         losses[name] = _loss(task, parts, model)
-    return {"losses": losses}
+    return losses
 
 
 def _loss(task: str, parts: Split, model: Any) -> float:
