@@ -74,7 +74,7 @@ def n_figures(folder: Path, name: str) -> int:
 
 
 def table(folder: Path) -> dict[str, Any]:
-    """By page, figures that agree and those that do not by cause; and what the build changes."""
+    """By page, figures that agree and those that do not by cause."""
     by_page = counts(folder)
     used = [kind for kind in kinds() if any(count[kind] for count in by_page.values())]
     rows, total = [], Counter[str]()
@@ -84,14 +84,17 @@ def table(folder: Path) -> dict[str, Any]:
         total += own
         rows.append([name, *(own[key] for key in ("figures", "agree", *used))])
     rows.append(["all", *(total[key] for key in ("figures", "agree", *used))])
-    both = {"installed": installed(folder), "paper_build": figures(measured(folder, BEST))}
+    return {"header": ["page", "figures", "agree", *used], "rows": rows}
+
+
+def builds(folder: Path) -> dict[str, dict[str, int]]:
+    """Of the figures measured in the paper's build, how many agree there and as installed."""
+    best = figures(measured(folder, BEST))
+    same = {(f.page, f.row.data, f.row.quantity) for f in best}
+    plain = [f for f in installed(folder) if (f.page, f.row.data, f.row.quantity) in same]
     return {
-        "header": ["page", "figures", "agree", *used],
-        "rows": rows,
-        **{
-            label: {"agree": sum(hits(f.row) for f in own), "figures": len(own)}
-            for label, own in both.items()
-        },
+        label: {"agree": sum(hits(f.row) for f in own), "figures": len(own)}
+        for label, own in (("installed", plain), ("paper_build", best))
     }
 
 
@@ -104,7 +107,7 @@ def summary(folder: Path) -> list[str]:
 def write(folder: Path) -> None:
     """Write the page, and its counts for the results page."""
     (folder / "paper_causes.md").write_text(page(folder))
-    (folder / "causes.json").write_text(json.dumps(table(folder), indent=1) + "\n")
+    (folder / "causes.json").write_text(json.dumps(table(folder) | builds(folder), indent=1) + "\n")
 
 
 def page(folder: Path) -> str:
