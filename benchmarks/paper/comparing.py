@@ -38,13 +38,13 @@ def agrees_rounded_twice(row: Row) -> bool:
 
     Several figures of the paper are (0.42446, then 0.4245, then 0.425).
     """
-    once = Decimal(like(_finer(row.published), row.reproduced))
+    once = Decimal(like(finer(row.published), row.reproduced))
     digits, _, exponent = row.published.partition("e")
     unit = Decimal(1).scaleb(int(exponent or 0) - len(digits.partition(".")[2]))
     return once.quantize(unit, ROUND_HALF_UP) == Decimal(row.published)
 
 
-def _finer(text: str) -> str:
+def finer(text: str) -> str:
     """A printed number with one more digit."""
     digits, e, exponent = text.partition("e")
     return digits + ("0" if "." in digits else ".0") + e + exponent
@@ -73,7 +73,7 @@ def comparison(rows: Iterable[Row]) -> list[str]:
             shown = "0, rounded twice"
         else:
             shown = f"{row.reproduced - float(row.published):+.2g}"
-        found = like(_finer(row.published), row.reproduced)
+        found = like(finer(row.published), row.reproduced)
         cells.append([row.data.replace("_", " "), row.quantity, row.published, found, shown])
     return grid(["data", "quantity", "published", "reproduced", "difference"], cells)
 

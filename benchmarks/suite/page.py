@@ -38,6 +38,7 @@ def blocks(sources: Sources) -> dict[str, list[str]]:
         "entries": page_tables.entries(config, results),
         "times": page_tables.times(config, results),
         "paper": page_tables.paper(sources.paper),
+        "paper causes": page_tables.paper_causes(sources.paper),
         "paper ranks": page_tables.paper_ranks(sources.paper),
         "ablations": page_tables.ablations(sources.ablations),
     }

@@ -159,7 +159,7 @@ def choose_alpha(
         forest = Forest.from_model(forest_of(task, seed, n_estimators).fit(X[train], y[train]))
         weigh: Any = path_weights if coordinates == "path" else leaf_indicator_weights
         phi = PathMap(forest, weigh(forest), n_jobs=1).on(X[train])
-        scores = _scores(task, phi, phi.on(X[test]), y[train], grid)
+        scores = scores_at(task, phi, phi.on(X[test]), y[train], grid)
         if task == "classification":
             losses.append(((scores > 0) != y[test]).mean(axis=1))
         else:
@@ -168,7 +168,7 @@ def choose_alpha(
     return float(grid[np.argmin(mean)]), mean
 
 
-def _scores(task: str, train: PathMap, test: PathMap, y: Any, alphas: Any) -> Any:
+def scores_at(task: str, train: PathMap, test: PathMap, y: Any, alphas: Any) -> Any:
     """Scores of the test rows for each lambda, shape (n_alphas, n_test)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
