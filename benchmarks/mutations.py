@@ -1,14 +1,14 @@
 """Change one operator or constant of the package at a time, and see whether a test notices.
 
-``python benchmarks/mutations.py --sample 100 --seed 0`` draws mutants of the files in `TESTS`, runs
-the tests that belong to the file of each, and appends what came out to a file of JSON lines; a
-second call goes on where the first stopped. ``--known`` runs a list of named mutants instead.
-``--page a.jsonl b.jsonl`` writes results/mutations.json and results/mutations.md from such files;
-the reasons of survivors are written into the former by hand, and kept.
+``python benchmarks/mutations.py --work folder --out found.jsonl --minutes 60`` goes through the
+mutants of `ROOMS` in a random order that is stratified over files: where it stops, what was run is
+a fair sample of every file. A second call goes on where the first stopped. ``--again`` runs
+survivors anew (after a test was written, or with a larger ``--budget``), ``--known`` a list of
+named mutants instead. ``--page a.jsonl b.jsonl`` writes results/mutations.json and
+results/mutations.md from such files. The reasons of survivors stand in results/survivors.json, by
+the text of the mutated line.
 
-The mutated source goes into a copy of the package. Each mutant runs in a child of a process that
-has numpy, scipy, scikit-learn and numba imported, so that it pays for its tests only. Compiled
-loops are compiled anew where their file is mutated; elsewhere they come from one cache.
+How a mutant is run is in `mutation_runs.py`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ import ast
 import json
 import math
 import os
+import random
 import re
-import resource
-import shutil
-import signal
-import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -33,31 +29,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
-
-# The tests of a file, those that look at it most closely first.
-RIDGE = ["tests/solvers/test_ridge.py", "tests/solvers/test_vectors.py"]
-NEWTON = ["tests/solvers/test_losses.py", "tests/solvers/test_logistic.py"]
-CERTIFY = ["tests/certificates/test_certify.py", "tests/certificates/test_rounding.py"]
-EDGES = ["tests/geometry/test_weights.py", "tests/geometry/test_paper_4_2_edge_weights.py"]
-TESTS = {
-    "bounds/terms.py": ["tests/bounds/test_terms.py"],
-    "bounds/kl.py": ["tests/bounds/test_kl.py", "tests/bounds/test_terms.py"],
-    "bounds/informed.py": ["tests/bounds/test_informed.py"],
-    "certificates/leafwise.py": CERTIFY,
-    "certificates/lipschitz.py": CERTIFY,
-    "geometry/weights.py": [*EDGES, "tests/geometry/test_maps.py"],
-    "geometry/maps.py": ["tests/geometry/test_maps.py", "tests/geometry/test_kernel.py"],
-    "solvers/krylov.py": RIDGE,
-    "solvers/ridge.py": RIDGE,
-    "solvers/newton.py": [*NEWTON, "tests/solvers/test_vectors.py"],
-    "solvers/losses.py": [*NEWTON, "tests/models/test_selection.py"],
-    # For the named mutants.
-    "certificates/node_tables.py": ["tests/certificates/test_rounding.py"],
-    "certificates/boxes.py": ["tests/certificates/test_rounding.py"],
-}
-SAMPLED = list(TESTS)[:-2]
-# Simulations of bounds take minutes. They run in the second round, for what survived the first.
-SIMULATIONS = "not (hold or covered or caught or split_is_not_wrong)"
+ROOMS = ("bounds", "certificates", "geometry", "solvers")
 SWAPS = {"+": "-", "-": "+", "*": "/", "/": "*", "//": "*", "%": "*", "**": "*"}
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 NAMES = {"min": "max", "minimum": "maximum", "argmin": "argmax"}
@@ -113,7 +85,7 @@ def mutants_of(file: str, source: bytes) -> Iterator[Mutant]:
                 skipped.add(node.returns)
         elif isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None:
             skipped.add(node.annotation)
-        elif isinstance(node, ast.keyword) and node.arg in ("stacklevel", "strict", "kind"):
+        elif isinstance(node, ast.keyword) and node.arg in ("stacklevel", "strict", "kind", "repr"):
             skipped.add(node.value)
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "warn":
             skipped.update(ast.iter_child_nodes(node))
@@ -227,98 +199,21 @@ KNOWN = {
 }
 
 
-class Watcher:
-    """Tell a file which test failed first, and at once."""
+def all_mutants(files: list[str] | None = None) -> list[Mutant]:
+    """Every mutant of the rooms, in an order of which each beginning is a fair sample.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Write the name of a test that failed."""
-        if report.failed:
-            self.path.write_text(report.nodeid)
-
-    def pytest_collectreport(self, report: Any) -> None:
-        """Write what could not be imported."""
-        if report.failed:
-            self.path.write_text(f"import of {report.nodeid}")
-
-
-def run(mutant: Mutant, work: Path, timeout: float, wide: bool) -> dict[str, Any]:
-    """Put a mutant into the copy of the package, run its tests, and take it out again."""
-    target = work / "src/kpp" / mutant.file
-    original = target.read_bytes()
-    tests = ["tests/" + mutant.file.split("/")[0]] if wide else TESTS[mutant.file]
-    module = "kpp." + mutant.file.removesuffix(".py").replace("/", ".")
-    first_failure = work / "failed"
-    first_failure.unlink(missing_ok=True)
-    target.write_bytes(original[: mutant.start] + mutant.new.encode() + original[mutant.end :])
-    for stale in target.parent.glob(f"__pycache__/{target.stem}.*.pyc"):
-        stale.unlink()
-    begin = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        status = 3
-        try:
-            # Processor time: a busy machine makes no mutant late.
-            resource.setrlimit(resource.RLIMIT_CPU, (round(timeout), round(timeout) + 5))
-            log = os.open(work / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
-            status = _child(mutant, work, module, tests, first_failure)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-    try:
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    finally:
-        target.write_bytes(original)
-    late = -signal.SIGXCPU, -signal.SIGKILL
-    codes = {0: "survived", 1: "killed", 2: "killed"}
-    outcome = "timeout" if status in late else codes.get(status, "crashed")
-    by = first_failure.read_text() if first_failure.exists() else ""
-    seconds = round(time.monotonic() - begin, 1)
-    return {"mutant": mutant.key, "outcome": outcome, "by": by, "seconds": seconds, "tests": tests}
-
-
-def _child(mutant: Mutant, work: Path, module: str, tests: list[str], failed: Path) -> int:
-    import numba
-    import pytest
-
-    if "_loops" in mutant.file:
-        vars(numba.config)["CACHE_DIR"] = str(work / f"numba_{mutant.start}")
-    sys.path.insert(0, str(work / "src"))
-    os.chdir(ROOT)
-    options = [] if tests[0].count("/") == 1 else ["-k", SIMULATIONS]
-    options += ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "--pyargs"]
-    return int(pytest.main([*options, *tests, module], plugins=[Watcher(failed)]))
-
-
-def prepare(work: Path) -> None:
-    """Copy the package, and import all that it imports, but not itself."""
-    shutil.rmtree(work / "src", ignore_errors=True)
-    shutil.copytree(ROOT / "src", work / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    subprocess.run([sys.executable, "-m", "compileall", "-q", str(work / "src")], check=True)
-    os.environ |= {
-        "NUMBA_CACHE_DIR": str(work / "numba"),
-        "CI": "1",
-        "PYTHONPATH": str(work / "src"),
-    }
-    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    sys.dont_write_bytecode = True
-    sys.path.insert(0, str(work / "src"))
-    import numba  # noqa: F401
-    import pytest  # noqa: F401
-    import sklearn.ensemble  # noqa: F401
-
-    import kpp  # noqa: F401
-
-    sys.path.remove(str(work / "src"))
-    for name in [name for name in sys.modules if name.split(".")[0] == "kpp"]:
-        del sys.modules[name]
+    The k-th of the n mutants of a file, drawn at random, stands at (k + u) / n with u uniform.
+    """
+    found = []
+    for room in ROOMS:
+        for path in sorted((ROOT / "src/kpp" / room).glob("*.py")):
+            file = f"{room}/{path.name}"
+            if files is None or file in files:
+                own = list(mutants_of(file, path.read_bytes()))
+                draw = random.Random(file)
+                draw.shuffle(own)
+                found += [((k + draw.random()) / len(own), one) for k, one in enumerate(own)]
+    return [one for _, one in sorted(found)]
 
 
 def interval(k: int, n: int, z: float = 1.96) -> tuple[float, float]:
@@ -332,117 +227,50 @@ def _name(found: dict[str, Any]) -> str:
     return str(found["mutant"]).split(" ", 1)[1].rsplit(" @", 1)[0]
 
 
-def write_page(files: list[Path], n_all: int) -> None:
-    """Gather results, the last of each mutant, and write them as JSON and as a page."""
-    path = RESULTS / "mutations.json"
-    old = json.loads(path.read_text())["mutants"] if path.exists() else []
-    reasons = {found["mutant"]: found.get("reason", "") for found in old}
-    last: dict[str, dict[str, Any]] = {}
-    for file in files:
-        for line in file.read_text().splitlines():
-            found = json.loads(line)
-            last[found["mutant"]] = found
-    found = [
-        one | ({"reason": reasons.get(name, "")} if one["outcome"] == "survived" else {})
-        for name, one in sorted(last.items())
-    ]
-    path.write_text(json.dumps({"n_mutants": n_all, "mutants": found}, indent=1) + "\n")
-    sample = [one for one in found if _name(one) not in KNOWN]
-    alive = [one for one in sample if one["outcome"] == "survived"]
-    same = [one for one in alive if one["reason"].startswith("same")]
-    n, dead = len(sample), len(sample) - len(alive)
-    low, high = interval(dead, n)
-    able = n - len(same)
-    able_low, able_high = interval(dead, able)
-    lines = [
-        "# Mutations",
-        "",
-        "One operator or constant changed at a time, and the tests that belong to the file run "
-        "(`benchmarks/mutations.py`).",
-        f"A random sample of {n} of the {n_all} mutants of {len(SAMPLED)} files: "
-        + ", ".join(SAMPLED)
-        + ".",
-        "",
-        f"- Killed: {dead} of {n}, {dead / n:.1%} (95% interval {low:.1%} to {high:.1%}); "
-        f"{sum(one['outcome'] == 'timeout' for one in sample)} of them by running without end.",
-        f"- Without the {len(same)} survivors that no test of results can tell from the original "
-        f'(their reason starts with "same"): {dead} of {able}, {dead / able:.1%} '
-        f"(95% interval {able_low:.1%} to {able_high:.1%}).",
-        "",
-        f"{sum('at first' in one.get('note', '') for one in sample)} of the killed survived at "
-        "first, and a test was written for each. Other tests too (the grid, ties, the frames) were "
-        "written after the list of the sample was seen: the shares say what the tests catch of "
-        "this sample, not what they would catch of a fresh one. The first round left out "
-        "simulations, and no second round was run; mutants in progress when it was stopped are "
-        "not counted.",
-        "",
-        "The rest of the mutants was not run, and other files were not sampled.",
-        "",
-        "## Survivors of the sample",
-        "",
-        "| Mutant | Reason |",
-        "|---|---|",
-        *(f"| `{one['mutant']}` | {one['reason']} |" for one in alive),
-        "",
-        "## Named mutants",
-        "",
-        "Changes that an audit reported as unnoticed, run against the tests as they are now.",
-        "",
-        "| Mutant | Outcome | By, or why not |",
-        "|---|---|---|",
-    ]
-    for one in found:
-        if _name(one) in KNOWN:
-            by = f"`{one['by']}`" if one["by"] else one.get("reason", "")
-            lines.append(f"| {_name(one)} | {one['outcome']} | {by} |")
-    (RESULTS / "mutations.md").write_text("\n".join(lines) + "\n")
+def write_page(files: list[Path]) -> None:
+    raise NotImplementedError
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--file", action="append", help="only these files, as in TESTS")
-    parser.add_argument("--sample", type=int, help="how many mutants to draw; all by default")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--file", action="append", help="only these files, as bounds/kl.py")
+    parser.add_argument("--sample", type=int, help="how many mutants to run; all by default")
     parser.add_argument("--known", action="store_true", help="the named mutants instead")
-    parser.add_argument("--wide", action="store_true", help="all tests of the room, for survivors")
-    parser.add_argument("--part", default="0/1", help="i/n: every n-th mutant from the i-th on")
-    parser.add_argument("--work", type=Path, help="folder for the copy and caches")
+    parser.add_argument("--again", action="store_true", help="those that survived, once more")
+    parser.add_argument("--work", type=Path, help="folder for what tests reach, and for a log")
     parser.add_argument("--out", type=Path, help="JSON lines")
     parser.add_argument("--page", type=Path, nargs="+", help="write the page from these files")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds of processor")
+    parser.add_argument("--budget", type=float, default=40.0, help="seconds of processor a mutant")
+    parser.add_argument("--minutes", type=float, default=600.0, help="when to stop")
     args = parser.parse_args()
-    if not args.page and (args.work is None or args.out is None):
+    if args.page:
+        write_page(args.page)
+        return
+    if args.work is None or args.out is None:
         parser.error("Give --work and --out, or --page.")
-    if args.known:
-        mutants = list(known_mutants())
-    else:
-        mutants = [
-            mutant
-            for file in args.file or SAMPLED
-            for mutant in mutants_of(file, (ROOT / "src/kpp" / file).read_bytes())
-        ]
-        print(f"{len(mutants)} mutants")
-        if args.page:
-            write_page(args.page, len(mutants))
-            return
-        if args.sample is not None:
-            import numpy as np
-
-            chosen = np.random.default_rng(args.seed).permutation(len(mutants))[: args.sample]
-            mutants = [mutants[k] for k in chosen]
-    index, count = map(int, args.part.split("/"))
-    known: dict[str, str] = {}
+    mutants = list(known_mutants()) if args.known else all_mutants(args.file)
+    print(f"{len(mutants)} mutants")
+    done: dict[str, str] = {}
     if args.out.exists():
         lines = map(json.loads, args.out.read_text().splitlines())
-        known = {line["mutant"]: line["outcome"] for line in lines}
+        done = {line["mutant"]: line["outcome"] for line in lines}
+    if args.again:
+        mutants = [one for one in mutants if done.get(one.key) == "survived"]
+    else:
+        mutants = [one for one in mutants[: args.sample] if one.key not in done]
     args.work.mkdir(parents=True, exist_ok=True)
-    prepare(args.work.resolve())
-    for mutant in mutants[index::count]:
-        if known.get(mutant.key) == "survived" if args.wide else mutant.key not in known:
-            found = run(mutant, args.work.resolve(), args.timeout, args.wide)
-            with args.out.open("a") as out:
-                out.write(json.dumps(found) + "\n")
-            print(found["outcome"], found["seconds"], mutant.key, found["by"], flush=True)
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    os.environ |= threads | {"CI": "1"}
+    sys.dont_write_bytecode = True
+    os.chdir(ROOT)
+    import pytest
+    from mutation_runs import TESTS, Runner
+
+    until = time.time() + 60 * args.minutes
+    runner = Runner(mutants, args.work.resolve(), args.out.resolve(), args.budget, until)
+    ignored = ["--ignore", "tests/bounds/test_benchmarks_of_bounds.py"]  # another process
+    options = ["-q", "-s", "-n", "0", "-p", "no:cacheprovider", "--tb=short"]
+    pytest.main([*options, *ignored, *TESTS], plugins=[runner])
 
 
 if __name__ == "__main__":

@@ -71,6 +71,26 @@ def test_the_dual_bound_is_lowered_below_the_exact_distance(make_model):
     assert above > 10  # rounding does make it too large
 
 
+@pytest.mark.parametrize("size", [0.01, 0.5, 3.0])
+def test_leaves_that_flip_are_looked_for_where_there_are_some(make_model, size):
+    # Every leaf lowers the margin by 0 or by half of it; within one tree nothing flips.
+    model = make_model(0, n_trees=1)
+    tables = NodeTables.of(model.additive_)
+    leaf_ids = np.ascontiguousarray(model.map_.on(random_rows(0, 1)).leaf_ids)
+    value = np.where(np.arange(tables.forest.n_nodes) == leaf_ids[0, 0], 0.0, -size / 2)
+    found = leafwise.solve(tables, flip_to(value, size), leaf_ids)
+    assert found.never.all()
+    assert found.radius[0] == found.flip_mu[0] == np.inf
+    # Every other leaf flips: some at a finite mu, above 0.
+    found = leafwise.solve(tables, flip_to(3 * value, size, norm=100.0), leaf_ids)
+    assert not found.never.any()
+    assert 0 < found.radius[0] < np.inf
+    assert 0 < found.flip_mu[0] < np.inf
+    # The row's own leaf has lost already, by less than or more than 1.
+    found = leafwise.solve(tables, flip_to(value, -size), leaf_ids)
+    assert (found.radius[0], found.flip_mu[0]) == (0, 0)
+
+
 def test_leaf_values_that_are_further_apart_than_the_coefficients_say(make_linear):
     # A chain of 65 nodes below a node of score V: each adds 1.2 u V to it, which rounds to 2 u V.
     # So the computed score rises by 130 u V where |w| times the distance is 78 u V, and the paper's
