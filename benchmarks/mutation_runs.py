@@ -35,19 +35,32 @@ PACKAGE = Path(kpp._compile.__file__).parent
 ROOMS = ("bounds", "certificates", "geometry", "solvers")
 # Room by room the tests that look at it, then those of the rooms that use it.
 TESTS = [f"tests/{room}" for room in ROOMS] + [f"kpp.{room}" for room in ROOMS]
+TESTS += ["tests/test_defaults.py"]
 TESTS += [f"tests/models/test_{name}.py" for name in ("selection", "linear_models", "max_norm")]
 MEMORY = 6 << 30
 # A test of a mutant may take so many times its usual time, and so many seconds more.
-LATE, LATE_SECONDS = 5, 10
+LATE, LATE_SECONDS = 4, 5
+COMPILE_SECONDS = 15  # more, where a loop is compiled anew
+MEASURE_SECONDS = 6  # a test that takes more processor time is left out
+
+
+_loaded: list[FunctionType] = []
 
 
 def functions() -> list[FunctionType]:
-    """All Python functions of the process."""
-    return [thing for thing in gc.get_objects() if isinstance(thing, FunctionType)]
+    """All Python functions of the process; those that were frozen are kept in a list."""
+    return _loaded + [thing for thing in gc.get_objects() if isinstance(thing, FunctionType)]
+
+
+def freeze() -> None:
+    """Take all objects out of the collector's sight: a child that walks them copies all memory."""
+    gc.collect()
+    _loaded.extend(functions())
+    gc.freeze()
 
 
 def loops() -> Iterator[tuple[FunctionType, tuple[str, ...], list[Any]]]:
-    """Every compiled loop: its Python function, its signatures, and the list of its machine code."""
+    """Every compiled loop: its Python function, its signatures, the list of its machine code."""
     for function in functions():
         if function.__code__.co_qualname == "compiled.<locals>.decorate.<locals>.call":
             names = function.__code__.co_freevars
@@ -181,7 +194,10 @@ def places_of(file: str, source: bytes, line: int) -> list[set[tuple[str, int]]]
             if isinstance(node, ast.Assign | ast.AnnAssign):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 names |= {
-                    part.id for one in targets for part in ast.walk(one) if isinstance(part, ast.Name)
+                    part.id
+                    for one in targets
+                    for part in ast.walk(one)
+                    if isinstance(part, ast.Name)
                 }
     if whole:
         inner = max(whole)
@@ -198,6 +214,12 @@ def places_of(file: str, source: bytes, line: int) -> list[set[tuple[str, int]]]
                         found[0].add((f"{path.parent.name}/{path.name}", k + 1))
         found.append({(file, k + 1) for k in range(source.count(b"\n"))})
     return found
+
+
+def is_in_a_body(source: bytes, line: int) -> bool:
+    """Whether a line is run by calling a function, not by importing."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+    return any(node.body[0].lineno <= line <= (node.end_lineno or 0) for node in nodes)
 
 
 class Runner:
@@ -229,17 +251,8 @@ class Runner:
         for loop, signatures, machine_code in loops():
             machine_code.append(kpp._compile._compile(loop, signatures))
         items = {item.nodeid: item for item in session.items}
-        path = self.work / "reach.json"
-        if not path.exists():
-            measure(session.items, self, path)
-        reach = Reach.load(path)
-        new = [item for item in session.items if item.nodeid not in reach.seconds]
-        if new and (self.work / "added").exists():
-            measure(new, self, self.work / "new.json")
-            more = Reach.load(self.work / "new.json")
-            reach.seconds |= more.seconds
-            reach.lines |= more.lines
-            reach.save(path)
+        reach = measure(session.items, self, self.work / "reach.json")
+        freeze()
         for mutant in self.mutants:
             if time.time() > self.until:
                 break
@@ -257,6 +270,8 @@ class Runner:
             chosen = {test for test in reach.tests_of(places) if test in items}
             if chosen:
                 break
+        if not is_in_a_body(source, mutant.line):
+            chosen |= {test for test in items if test.startswith("tests/test_defaults.py")}
         cost = {
             test: (0.05 + reach.seconds[test]) / (1 + 3 * self.kills[test, mutant.file])
             for test in chosen
@@ -277,6 +292,7 @@ class Runner:
                     spent[1] = "budget"
                     break
                 allow = LATE * reach.seconds[test] + LATE_SECONDS
+                allow += COMPILE_SECONDS * ("_loops" in mutant.file)
                 resource.setrlimit(resource.RLIMIT_CPU, (int(used + allow) + 1, -1))
                 signal.alarm(int(6 * allow))
                 spent[0] = k + 1
@@ -328,12 +344,13 @@ def fork(work: Callable[[], int], folder: Path) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def measure(all_items: list[Any], runner: Runner, path: Path) -> None:
-    """Run every test, a child for each file, and note the lines of the rooms that it runs."""
+def measure(all_items: list[Any], runner: Runner, path: Path) -> Reach:
+    """Run tests that are not known yet, a child for each file, and note the lines that they run."""
+    total = Reach.load(path) if path.exists() else Reach()
     by_file: dict[str, list[Any]] = defaultdict(list)
     for item in all_items:
-        by_file[item.nodeid.split("::")[0]].append(item)
-    total = Reach()
+        if item.nodeid not in total.seconds:
+            by_file[item.nodeid.split("::")[0]].append(item)
     part = path.with_suffix(".part")
     for file, items in by_file.items():
         part.unlink(missing_ok=True)
@@ -345,11 +362,11 @@ def measure(all_items: list[Any], runner: Runner, path: Path) -> None:
         begin = time.monotonic()
         status = fork(child, path.parent)
         print("measured", file, round(time.monotonic() - begin, 1), status, flush=True)
-        if part.exists():
-            more = Reach.load(part)
-            total.seconds |= more.seconds
-            total.lines |= more.lines
-    total.save(path)
+        more = Reach.load(part)
+        total.seconds |= more.seconds
+        total.lines |= more.lines
+        total.save(path)
+    return total
 
 
 def _trace(items: list[Any], runner: Runner) -> Reach:
@@ -395,16 +412,23 @@ def _trace(items: list[Any], runner: Runner) -> Reach:
                 of_fixture[fixturedef.argname] |= seen[0]
                 seen[0] = before | seen[0]
 
+    def too_long(*_: Any) -> None:
+        raise TimeoutError("too long for a mutant")
+
+    signal.signal(signal.SIGPROF, too_long)
     items[0].config.pluginmanager.register(Fixtures())
     threading.settrace(note_call)
     for item, after in zip(items, [*items[1:], None], strict=True):
         seen[0], runner.failed = set(), ""
         begin = time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, MEASURE_SECONDS)
         sys.settrace(note_call)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
         sys.settrace(None)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         if runner.failed:
-            print("fails without a mutant:", item.nodeid)
+            # It fails without a mutant, or takes too long: no mutant is run against it.
+            reach.seconds[item.nodeid], reach.lines[item.nodeid] = -1.0, set()
             continue
         reach.seconds[item.nodeid] = round(time.process_time() - begin, 3)
         for fixture in item.fixturenames if hasattr(item, "fixturenames") else ():

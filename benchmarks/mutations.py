@@ -5,8 +5,8 @@ mutants of `ROOMS` in a random order that is stratified over files: where it sto
 a fair sample of every file. A second call goes on where the first stopped. ``--again`` runs
 survivors anew (after a test was written, or with a larger ``--budget``), ``--known`` a list of
 named mutants instead. ``--page a.jsonl b.jsonl`` writes results/mutations.json and
-results/mutations.md from such files. The reasons of survivors stand in results/survivors.json, by
-the text of the mutated line.
+results/mutations.md from such files. The reasons of survivors are written by hand, by the text of
+the mutated line, in results/mutation_reasons.json.
 
 How a mutant is run is in `mutation_runs.py`.
 """
@@ -222,13 +222,105 @@ def interval(k: int, n: int, z: float = 1.96) -> tuple[float, float]:
     return (middle - spread) / (n + z**2), (middle + spread) / (n + z**2)
 
 
-def _name(found: dict[str, Any]) -> str:
-    """What was changed, without the place."""
-    return str(found["mutant"]).split(" ", 1)[1].rsplit(" @", 1)[0]
+def read_reasons(one: Mutant, reasons: dict[str, Any]) -> str:
+    """Why a mutant survives: by its file, the text of its line, and what was changed ("*": all)."""
+    line = (ROOT / "src/kpp" / one.file).read_text().splitlines()[one.line - 1].strip()
+    found = reasons.get(one.file, {}).get(line, {})
+    return str(found.get(one.what, found.get("*", "")))
 
 
-def write_page(files: list[Path]) -> None:
-    raise NotImplementedError
+def gather(files: list[Path], mutants: list[Mutant]) -> list[dict[str, Any]]:
+    """The last outcome of every mutant that was run, its first, and the reason of a survivor."""
+    first: dict[str, str] = {}
+    last: dict[str, dict[str, Any]] = {}
+    for file in files:
+        for line in file.read_text().splitlines():
+            found = json.loads(line)
+            first.setdefault(found["mutant"], found["outcome"])
+            last[found["mutant"]] = found
+    reasons = json.loads((RESULTS / "mutation_reasons.json").read_text())
+    gathered = []
+    for one in mutants:
+        if one.key in last:
+            found = last[one.key] | {"first": first[one.key]}
+            found["reason"] = read_reasons(one, reasons) if found["outcome"] == "survived" else ""
+            gathered.append(found)
+    return gathered
+
+
+def _shares(found: list[dict[str, Any]], n_all: int, name: str) -> str:
+    """One row of the table."""
+    same = sum(one["reason"].startswith("same") for one in found)
+    dead, n = sum(one["outcome"] != "survived" for one in found), len(found) - same
+    at_first = sum(one["first"] != "survived" for one in found)
+    numbers = [name, n_all, len(found), dead, same, n - dead]
+    for k in (at_first, dead):
+        low, high = interval(k, n)
+        numbers.append(f"{k / n:.1%} ({low:.1%} to {high:.1%})")
+    return "| " + " | ".join(map(str, numbers)) + " |"
+
+
+def write_page(files: list[Path], known_files: list[Path]) -> None:
+    """Gather results and write them as JSON and as a page."""
+    mutants = sorted(all_mutants())
+    found = gather(files, mutants)
+    known = gather(known_files, list(known_mutants()))
+    n_all = {room: sum(one.file.startswith(room) for one in mutants) for room in ROOMS}
+    path = RESULTS / "mutations.json"
+    path.write_text(
+        json.dumps({"n_mutants": n_all, "mutants": found, "named": known}, indent=1) + "\n"
+    )
+    rooms = {room: [one for one in found if one["mutant"].startswith(room + "/")] for room in ROOMS}
+    late = sum(one["outcome"] == "timeout" for one in found)
+    cut = sum(one["outcome"] == "survived" and "note" in one for one in found)
+    alive = [one for one in found if one["outcome"] == "survived"]
+    real = [one for one in alive if not one["reason"].startswith("same")]
+    lines = [
+        "# Mutations",
+        "",
+        "One operator or constant of the four rooms with arithmetic that others rely on is changed "
+        "at a time, and the tests that reach it are run until one fails "
+        "(`benchmarks/mutations.py`). The order is random and stratified over all files, so that "
+        "those that were run are a fair sample of all.",
+        "",
+        "| Room | Mutants | Run | Killed | Same | Other survivors | Killed at first | Killed now |",
+        "|---|---|---|---|---|---|---|---|",
+        *(_shares(rooms[room], n_all[room], room) for room in ROOMS if rooms[room]),
+        _shares(found, len(mutants), "all"),
+        "",
+        "Shares are of mutants that are not the same program, with Wilson's 95% interval. *Same* "
+        "are survivors that no test of results can tell from the original: sizes of blocks, limits "
+        "that nobody reaches, what is recomputed or replaced. *At first* is with the tests as they "
+        "were when the list was not known, and says what to expect of the mutants that were not "
+        "run; *now* is after tests were written for survivors. "
+        f"{late} of the killed were so by running without end. {cut} of the survivors were not "
+        "run against every test that reaches them, for want of time. Tests of other rooms, and "
+        "tests that start other processes, were not run.",
+        "",
+        "## Survivors that are not the same",
+        "",
+        "| Mutant | What a test would have to do |",
+        "|---|---|",
+        *(f"| `{one['mutant']}` | {one['reason'] or 'not looked at'} |" for one in real),
+        "",
+        "## Survivors that are the same program",
+        "",
+        "| Mutant | Reason |",
+        "|---|---|",
+        *(f"| `{one['mutant']}` | {one['reason']} |" for one in alive if one not in real),
+        "",
+        "## Named mutants",
+        "",
+        "Changes that an audit reported as unnoticed, run against the tests as they are now.",
+        "",
+        "| Mutant | Outcome | By, or why not |",
+        "|---|---|---|",
+    ]
+    for one in known:
+        name = str(one["mutant"]).split(" ", 1)[1].rsplit(" @", 1)[0]
+        by = f"`{one['by']}`" if one["by"] else one["reason"]
+        lines.append(f"| {name} | {one['outcome']} | {by} |")
+    (RESULTS / "mutations.md").write_text("\n".join(lines) + "\n")
 
 
 def main() -> None:
@@ -240,11 +332,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="folder for what tests reach, and for a log")
     parser.add_argument("--out", type=Path, help="JSON lines")
     parser.add_argument("--page", type=Path, nargs="+", help="write the page from these files")
-    parser.add_argument("--budget", type=float, default=40.0, help="seconds of processor a mutant")
+    parser.add_argument("--page-known", type=Path, nargs="*", default=[], help="of named mutants")
+    parser.add_argument("--budget", type=float, default=6.0, help="seconds of processor a mutant")
     parser.add_argument("--minutes", type=float, default=600.0, help="when to stop")
     args = parser.parse_args()
     if args.page:
-        write_page(args.page)
+        write_page(args.page, args.page_known)
         return
     if args.work is None or args.out is None:
         parser.error("Give --work and --out, or --page.")
