@@ -93,7 +93,8 @@ def put_in(file: str, source: bytes) -> None:
     name = "kpp." + file.removesuffix(".py").replace("/", ".")
     module = sys.modules[name]
     tuples = dict(kpp._compile._tuples), dict(kpp._compile._helpers)
-    scratch = {"__name__": name, "__package__": name.rsplit(".", 1)[0], "__file__": module.__file__}
+    scratch: dict[str, Any] = {"__name__": name, "__file__": module.__file__}
+    scratch["__package__"] = name.rsplit(".", 1)[0]
     exec(compile(source, str(module.__file__), "exec"), scratch)
     for kept, old in zip((kpp._compile._tuples, kpp._compile._helpers), tuples, strict=True):
         kept.clear()
