@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -43,29 +43,38 @@ COMPILE_SECONDS = 15  # more, where a loop is compiled anew
 MEASURE_SECONDS = 6  # a test that takes more processor time is left out
 
 
+Loop = tuple[FunctionType, tuple[str, ...], list[Any]]
 _loaded: list[FunctionType] = []
+_loops: list[Loop] = []
 
 
 def functions() -> list[FunctionType]:
-    """All Python functions of the process; those that were frozen are kept in a list."""
-    return _loaded + [thing for thing in gc.get_objects() if isinstance(thing, FunctionType)]
+    """The functions of the package; those that were frozen are kept in a list."""
+    return _loaded + [
+        thing
+        for thing in gc.get_objects()
+        if isinstance(thing, FunctionType) and (thing.__module__ or "").startswith("kpp")
+    ]
 
 
 def freeze() -> None:
     """Take all objects out of the collector's sight: a child that walks them copies all memory."""
     gc.collect()
+    _loops.extend(loops())
     _loaded.extend(functions())
     gc.freeze()
 
 
-def loops() -> Iterator[tuple[FunctionType, tuple[str, ...], list[Any]]]:
+def loops() -> list[Loop]:
     """Every compiled loop: its Python function, its signatures, the list of its machine code."""
-    for function in functions():
+    found = []
+    for function in [] if _loops else functions():
         if function.__code__.co_qualname == "compiled.<locals>.decorate.<locals>.call":
             names = function.__code__.co_freevars
             cells = [cell.cell_contents for cell in function.__closure__ or ()]
             closure = dict(zip(names, cells, strict=True))
-            yield closure["loop"], closure["signatures"], closure["machine_code"]
+            found.append((closure["loop"], closure["signatures"], closure["machine_code"]))
+    return found or _loops
 
 
 def helpers_of(function: FunctionType) -> set[FunctionType]:
@@ -287,7 +296,7 @@ class Runner:
         tests[10:] = sorted(tests[10:], key=lambda test: (test.split("::")[0], cost[test]))
         note = self.work / "note"
         note.write_text("[]")
-        begin = time.monotonic()
+        before = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
 
         def child() -> int:
             put_in(mutant.file, source[: mutant.start] + mutant.new.encode() + source[mutant.end :])
@@ -324,7 +333,7 @@ class Runner:
             "mutant": mutant.key,
             "outcome": outcome,
             "by": by,
-            "seconds": round(time.monotonic() - begin, 1),
+            "seconds": round(sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - before, 1),
             "n_tests": n_run,
             "n_reaching": len(chosen),
         } | ({"note": "not all tests that reach it were run"} if cut else {})
@@ -335,7 +344,9 @@ def _closeness(test: str, file: str) -> float:
     room, stem = file.removesuffix(".py").split("/")
     names_it = stem.strip("_") in test
     about_other_things = "test_routes" in test or "test_guarantees" in test
-    return (4.0 if names_it else 1.0) * (2.0 if room in test else 1.0) / (1 + 4 * about_other_things)
+    return (
+        (4.0 if names_it else 1.0) * (2.0 if room in test else 1.0) / (1 + 4 * about_other_things)
+    )
 
 
 def fork(work: Callable[[], int], folder: Path) -> int:

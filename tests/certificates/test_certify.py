@@ -23,7 +23,7 @@ from kpp.certificates import (
     stable_change,
     stable_radius,
 )
-from kpp.certificates.flips import flips_of
+from kpp.certificates.flips import check_epsilon, flips_of
 from kpp.certificates.leafwise import dual_bound, solve
 from kpp.certificates.node_tables import NodeTables
 from kpp.explanations import explain_distance
@@ -442,3 +442,42 @@ def test_docstrings_name_the_parameters():
         names = inspect.signature(thing).parameters
         expected = [p for p in names if p != "self" and not p.startswith("_")]
         assert sections(thing) == expected, name
+
+
+@pytest.mark.parametrize("task", ["multiclass", "regression", "targets"])
+def test_nearest_is_where_the_least_radius_leads(make_model, task):
+    epsilon = epsilon_of(task)
+    found = []
+    for seed in range(8):
+        model = make_model(seed, task=task, n_trees=4)
+        X = random_rows(seed, 12)
+        tables = NodeTables.of(model.additive_)
+        scores, w = scores_of(model, X), np.atleast_2d(model.node_coef_)
+        flips = list(flips_of(tables, scores, check_epsilon(model.additive_, epsilon)))
+        by_method = {"leafwise": certify(model, X, epsilon=epsilon)}
+        by_method["lipschitz"] = certify(model, X, epsilon=epsilon, method="lipschitz")
+        leaf_ids = model.map_.on(X).leaf_ids
+        for i in range(len(X)):
+            paper, leafwise_radius = {}, {}
+            for number, flip in enumerate(flips):
+                if i not in flip.rows:
+                    continue
+                place = int(np.flatnonzero(flip.rows == i)[0])
+                if task == "multiclass":
+                    c = int(scores[i].argmax())
+                    gap = (scores[i, c] - scores[i, flip.to]) / np.linalg.norm(w[c] - w[flip.to])
+                else:
+                    k = number // 2  # falling and rising, target by target
+                    gap = np.broadcast_to(epsilon, len(w))[k] / np.linalg.norm(w[k])
+                paper[number] = gap**2
+                own = solve(tables, flip, leaf_ids).radius[place]
+                leafwise_radius[number] = max(own, gap**2)
+            for method, radii in (("lipschitz", paper), ("leafwise", leafwise_radius)):
+                certificate = by_method[method]
+                least = min(radii.values())
+                assert certificate.radius[i] == pytest.approx(least, rel=1e-9)
+                near = {flips[k].to for k, r in radii.items() if r <= least * (1 + 1e-9)}
+                if np.isfinite(least):
+                    assert certificate.nearest[i] in near
+                    found.append(len(near) < len(radii))
+    assert np.mean(found) > 0.3  # more than one flip, and not all alike
