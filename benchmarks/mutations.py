@@ -329,6 +329,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--file", action="append", help="only these files, as bounds/kl.py")
     parser.add_argument("--sample", type=int, help="how many mutants to run; all by default")
+    parser.add_argument("--no-loops", action="store_true", help="not those that compile for seconds")
     parser.add_argument("--known", action="store_true", help="the named mutants instead")
     parser.add_argument("--again", action="store_true", help="those that survived, once more")
     parser.add_argument("--work", type=Path, help="folder for what tests reach, and for a log")
@@ -344,6 +345,8 @@ def main() -> None:
     if args.work is None or args.out is None:
         parser.error("Give --work and --out, or --page.")
     mutants = list(known_mutants()) if args.known else all_mutants(args.file)
+    if args.no_loops:
+        mutants = [one for one in mutants if "_loops" not in one.file]
     print(f"{len(mutants)} mutants")
     done: dict[str, str] = {}
     if args.out.exists():

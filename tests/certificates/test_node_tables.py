@@ -1,0 +1,105 @@
+"""The tables of a model and the constants of their rounding, by hand and in exact fractions."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from zoo import random_rows
+
+from kpp.certificates.node_tables import (
+    UNIT,
+    Contrast,
+    NodeTables,
+    gamma,
+    largest_values,
+    lowest_values,
+)
+
+
+def exact_gamma(n):
+    """n roundings, each of relative size 2^-53."""
+    return float(Fraction(n, 2**53) / (1 - Fraction(n, 2**53)))
+
+
+def path(forest, v):
+    while v >= 0:
+        yield v
+        v = int(forest.parent[v])
+
+
+@pytest.fixture(params=[0, 1])
+def model(request, make_model):
+    return make_model(request.param, task="multiclass", n_trees=4)
+
+
+def test_the_unit_is_half_the_spacing_at_one():
+    assert np.spacing(1.0) == 2 * UNIT
+    for n in (1, 7, 1000):
+        assert gamma(n) == pytest.approx(exact_gamma(n), rel=1e-15)
+    # With n u of a half the denominator counts.
+    assert gamma(2**52) == 1.0
+
+
+def test_tables_node_by_node(model):
+    tables = NodeTables.of(model.additive_)
+    forest, block = tables.forest, model.additive_.blocks[0]
+    depth = 0
+    for v in range(forest.n_nodes):
+        nodes = list(path(forest, v))
+        depth = max(depth, len(nodes))
+        # Without the root, which every path has.
+        assert tables.C[v] == pytest.approx(block.squared_scale[nodes[:-1]].sum(), rel=1e-14)
+    assert tables.depth == depth
+    ends = forest.tree_offsets
+    for values in (tables.C, tables.values[0], tables.values[1]):
+        for tree in range(forest.n_trees):
+            leaves = [v for v in range(ends[tree], ends[tree + 1]) if forest.left[v] < 0]
+            assert largest_values(forest, values)[tree] == max(abs(values[v]) for v in leaves)
+            assert lowest_values(forest, values)[tree] == min(values[v] for v in leaves)
+    assert tables.diameter == pytest.approx(largest_values(forest, tables.C).sum(), rel=1e-15)
+
+
+def test_the_constants_of_rounding(model):
+    # Each as the proofs state it: K trees and depth d.
+    tables = NodeTables.of(model.additive_)
+    forest, block = tables.forest, model.additive_.blocks[0]
+    K, d = forest.n_trees, tables.depth
+    assert tables.rounding == pytest.approx(2 * exact_gamma(K + 2 * d + 16), rel=1e-14)
+    for k in range(3):
+        most = sum(
+            max(abs(tables.values[k][v]) for v in range(a, b) if forest.left[v] < 0)
+            for a, b in zip(forest.tree_offsets, forest.tree_offsets[1:], strict=False)
+        )
+        size = abs(model.intercept_[k]) + most
+        assert tables.score_error(k) == pytest.approx(exact_gamma(K + 2) * size, rel=1e-13)
+        step = np.abs(block.scale * model.node_coef_[k])
+        most = sum(
+            max(step[list(path(forest, v))].sum() for v in range(a, b) if forest.left[v] < 0)
+            for a, b in zip(forest.tree_offsets, forest.tree_offsets[1:], strict=False)
+        )
+        assert tables.weight_error[k] == pytest.approx(2 * exact_gamma(d + 2) * most, rel=1e-13)
+
+
+def test_norms_are_rounded_up(model):
+    tables = NodeTables.of(model.additive_)
+    for contrast in (Contrast(0, None, 1), Contrast(0, None, -1), Contrast(1, 2, 1)):
+        w = model.node_coef_[contrast.score]
+        w = w if contrast.against is None else w - model.node_coef_[contrast.against]
+        squared = sum(Fraction(float(x)) ** 2 for x in w)
+        norm = Fraction(tables.norm(contrast))
+        assert norm**2 >= squared
+        # By 80 units of rounding, less what the sum itself was rounded: no more than 64 of them.
+        assert float(norm**2 / squared - 1) == pytest.approx(160 * UNIT, rel=0.2)
+        value = tables.values[contrast.score]
+        value = value if contrast.against is None else value - tables.values[contrast.against]
+        np.testing.assert_array_equal(tables.value(contrast), contrast.sign * value)
+
+
+def test_constant_scores_are_seen(make_model, make_linear):
+    model = make_model(0)
+    assert not NodeTables.of(model.additive_).is_constant(Contrast(0, None, 1))
+    w = np.zeros(len(model.node_coef_[0]))
+    tables = NodeTables.of(make_linear(model, w, [0.5]).additive_)
+    assert tables.is_constant(Contrast(0, None, 1))
+    assert tables.norm(Contrast(0, None, 1)) == 0
+    assert model.decision_function(random_rows(0, 3)).tolist() == [0.5] * 3
