@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_diabetes
 
-from kpp import KPPClassifier
+from kpp import KPPClassifier, KPPRegressor
 from kpp.bounds import BoundPath, bound_path, kl_inverse
 
 PATH = BoundPath(
@@ -75,3 +75,14 @@ def test_the_default_alphas():
     assert path.alphas[path.chosen] == 0.01
     # A model without a centre has the blunt grid: 10 sigmas, 5 quantiles.
     assert path.n_cells == 50
+    assert path.scale == 1
+
+
+def test_the_scale_of_squared_losses_is_the_squared_width():
+    X, y = load_diabetes(return_X_y=True)
+    model = KPPRegressor(n_estimators=3, regime="honest", alpha=1.0, random_state=0)
+    model.fit(X[:150], y[:150])
+    path = bound_path(model, X[:150], y[:150], alphas=[1.0], y_range=(0.0, 400.0))
+    assert path.scale == 400.0**2
+    assert path.n_cells == 12 * 4  # sigmas and widths, around a centre that was fitted
+    assert path.alphas.tolist() == [1.0, np.inf]

@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 
 from kpp import KPPClassifier, KPPRegressor
-from kpp.bounds import bias_variance, effective_dimension, gram_spectrum
+from kpp.bounds import Spectrum, bias_variance, effective_dimension, gram_spectrum
 
 X, Y = load_diabetes(return_X_y=True)
 ALPHA = np.logspace(-4, 4, 12)[5]
@@ -199,3 +199,13 @@ def test_refusals(paper):
         bias_variance(cross, X, Y)
     with pytest.raises(ValueError, match="alpha must be positive"):
         effective_dimension(paper, X, 0.0)
+
+
+def test_a_spectrum_of_nothing_but_zeros():
+    zeros = np.zeros((2, 3))
+    spectrum = Spectrum(4, 0.0, nodes=zeros, weights=zeros + 4 / 3, coefficients=(zeros, zeros))
+    found = spectrum.trace_of_square(0.5)
+    assert (found.value, found.error) == (0, 0)
+    found = spectrum.effective_dimension(0.5)
+    assert (found.value, found.error) == (0, 0)
+    assert (spectrum.largest.value, spectrum.smallest.value) == (0, 0)

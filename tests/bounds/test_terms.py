@@ -300,3 +300,14 @@ def test_bounds_grow_with_the_distance_and_end_at_infinity():
 def test_rows_without_an_embedding():
     parts = pac_bayes_bound(np.array([[1.0], [-1.0]] * 50), np.zeros(100), 0.1, GRID, 0.05)
     assert parts.cell["smoothed"] == 0.5
+
+
+def test_beyond_the_grid_nothing_is_promised():
+    margins, norms = np.array([0.4, -0.1, 2.0, 0.05] * 25), np.full(100, 0.6)
+    far = pac_bayes_bound(margins[:, None], norms, 1e9, GRID, 0.05)
+    y = np.linspace(0, 1, 100)
+    squared = pac_bayes_squared_bound(y, 1 - y, norms, (0.0, 1.0), 1e9, 0.6, GRID, 0.05)
+    for parts, risk, N in ((far, 0.25, 60), (squared, np.mean((2 * y - 1) ** 2), 48)):
+        assert parts.empirical_risk == pytest.approx(risk, rel=1e-14)
+        assert (parts.complexity, parts.confidence, parts.cell["N"]) == (np.inf, 0.0, N)
+        assert np.isnan([parts.cell["sigma"], parts.cell["t"]]).all()

@@ -481,3 +481,21 @@ def test_nearest_is_where_the_least_radius_leads(make_model, task):
                     assert certificate.nearest[i] in near
                     found.append(len(near) < len(radii))
     assert np.mean(found) > 0.3  # more than one flip, and not all alike
+
+
+def test_a_crossing_is_a_leaf_with_its_distance_and_its_change(make_model, leaves_of):
+    found = 0
+    for seed in range(6):
+        model = make_model(seed, n_trees=4, most_splits=8)
+        X = random_rows(seed, 10)
+        certificate, tables = certify(model, X), leaves_of(model)
+        sign = np.where(model.decision_function(X) > 0, 1.0, -1.0)
+        for i, leaves in enumerate(model.apply(X)):
+            for crossing in certificate.splits_to_cross(i):
+                own, distance, value = tables[crossing.tree]
+                at = int(np.flatnonzero(own == leaves[crossing.tree])[0])
+                change = sign[i] * (value[0, at] - value[0])
+                off = np.abs(distance[at] - crossing.distance) + np.abs(change - crossing.change)
+                assert np.delete(off, at).min() < 1e-12
+                found += 1
+    assert found > 30

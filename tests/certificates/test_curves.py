@@ -309,3 +309,25 @@ def test_pointwise_accuracy_counts_rows(classifier):
     assert each.dtype == bool
     assert each.mean() == curve(u)
     assert np.array_equal(each, (classifier.predict(X) == Y) & (certify(classifier, X).radius > u))
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_the_end_of_an_error_curve_in_any_unit(unit):
+    # At u_max the Lipschitz bound alone allows an error as large as the largest target.
+    model = KPPRegressor(n_estimators=5, alpha=0.1, random_state=0).fit(DX[::2], unit * DY[::2])
+    y = unit * DY
+    curve = robustness_curve(model, DX, y, method="lipschitz")
+    norm = np.linalg.norm(model.node_coef_)
+    assert (norm < 1) == (unit < 1)
+    assert curve.u_max == pytest.approx((y.max() / norm) ** 2, rel=1e-9)
+    error = np.abs(y - model.predict(DX))
+    for u in (0.0, 0.01, 1.0):
+        expected = np.square(error + norm * np.sqrt(u)).mean()
+        assert curve(u) == pytest.approx(expected, rel=1e-9)
+    # Where a quadratic in the root of u doubles.
+    at = np.sqrt(curve.u_half)
+    mse, mae = np.square(error).mean(), error.mean()
+    assert norm**2 * at**2 + 2 * mae * norm * at == pytest.approx(mse, rel=1e-9)
+    # A column of targets is the same targets.
+    column = robustness_curve(model, DX, y[:, None], method="lipschitz")
+    assert np.array_equal(column.values, curve.values)

@@ -1,11 +1,13 @@
 """The tables of a model and the constants of their rounding, by hand and in exact fractions."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from zoo import random_rows
 
+from kpp.certificates.deviations import deviations
 from kpp.certificates.node_tables import (
     UNIT,
     Contrast,
@@ -103,3 +105,35 @@ def test_constant_scores_are_seen(make_model, make_linear):
     assert tables.is_constant(Contrast(0, None, 1))
     assert tables.norm(Contrast(0, None, 1)) == 0
     assert model.decision_function(random_rows(0, 3)).tolist() == [0.5] * 3
+
+
+def test_what_deviations_give_away(make_model):
+    # Four errors of a score: of the old prediction and of the new one, and of both sums here. With
+    # 200 trees they are far above what these sums truly lose.
+    model = make_model(0, task="regression", n_trees=200)
+    X = random_rows(0, 4)
+    tables = NodeTables.of(model.additive_)
+    leaf_ids = np.ascontiguousarray(model.map_.on(X).leaf_ids)
+    (found,) = deviations(tables, leaf_ids, np.array([tables.norm(Contrast(0, None, 1))]))
+    forest, value = tables.forest, [Fraction(float(v)) for v in tables.values[0]]
+    ends = forest.tree_offsets
+    leaves = [[v for v in range(a, b) if forest.left[v] < 0] for a, b in pairwise(ends.tolist())]
+    top, bottom = (sum(f(value[v] for v in own) for own in leaves) for f in (max, min))
+    tau = 4 * tables.score_error(0)
+    for i in range(len(X)):
+        here = sum(value[v] for v in leaf_ids[:, i].tolist())
+        rise = float(Fraction(float(found.rise.most[i])) - (top - here))
+        fall = float(Fraction(float(found.fall.most[i])) - (here - bottom))
+        assert rise == pytest.approx(tau, rel=0.1)
+        assert fall == pytest.approx(tau, rel=0.1)
+        assert found.rise(np.inf)[i] == found.rise.most[i]
+        assert found.rise(1e9)[i] == found.rise.most[i]
+
+
+def test_deviations_of_a_constant_are_none(make_model, make_linear):
+    model = make_model(0, task="regression")
+    make_linear(model, np.zeros(len(model.node_coef_)), [0.5])
+    tables = NodeTables.of(model.additive_)
+    leaf_ids = np.ascontiguousarray(model.map_.on(random_rows(0, 4)).leaf_ids)
+    (found,) = deviations(tables, leaf_ids, np.zeros(1))
+    assert found.rise(1.0).tolist() == found.fall(np.inf).tolist() == [0.0] * 4
