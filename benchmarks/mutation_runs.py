@@ -342,6 +342,8 @@ class Runner:
 def _closeness(test: str, file: str) -> float:
     """How much likelier than another a test is to look at what a file computes."""
     room, stem = file.removesuffix(".py").split("/")
+    if "test_defaults" in test:
+        return 100.0
     names_it = stem.strip("_") in test
     about_other_things = "test_routes" in test or "test_guarantees" in test
     return (

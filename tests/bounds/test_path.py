@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.frozen import FrozenEstimator
 
 from kpp import KPPClassifier, KPPRegressor
 from kpp.bounds import BoundPath, bound_path, kl_inverse
@@ -86,3 +88,20 @@ def test_the_scale_of_squared_losses_is_the_squared_width():
     assert path.scale == 400.0**2
     assert path.n_cells == 12 * 4  # sigmas and widths, around a centre that was fitted
     assert path.alphas.tolist() == [1.0, np.inf]
+    # The centre alone was fixed before the fit fold: Chernoff's bound, in units of the scale.
+    risk = path.fit_risk[-1] / 400.0**2
+    plain = float(kl_inverse(risk, np.log(1 / 0.05) / path.n_rows)) * 400.0**2
+    assert path.center_bound == pytest.approx(plain, rel=1e-12)
+
+
+def test_a_given_range_is_the_callers_word_in_every_regime():
+    X, y = load_diabetes(return_X_y=True)
+    forest = ExtraTreesRegressor(3, max_leaf_nodes=8, random_state=0).fit(X[:100], y[:100])
+    model = KPPRegressor(FrozenEstimator(forest), regime="fixed", alpha=1.0)
+    model.fit(X[100:250], y[100:250])
+    path = bound_path(model, X[100:250], y[100:250], alphas=[1.0], y_range=(0.0, 400.0))
+    (found,) = [one for one in path.assumptions if one.name == "range of Y"]
+    assert found.holds is None
+    outside = bound_path(model, X[100:250], y[100:250], alphas=[1.0], y_range=(100.0, 200.0))
+    (found,) = [one for one in outside.assumptions if one.name == "range of Y"]
+    assert found.holds is False

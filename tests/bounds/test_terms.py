@@ -278,6 +278,8 @@ def test_at_the_centre_half_of_delta_is_its_own():
     margins, norms = np.array([0.4, -0.1, 2.0, 0.5] * 25), np.full(100, 0.6)
     parts = pac_bayes_bound(margins[:, None], norms, 0.0, GRID, 0.05)
     assert parts.total == pytest.approx(float(kl_inverse(0.25, np.log(40) / 100)))
+    assert parts.complexity == 0
+    assert parts.cell == {"sigma": 0.0, "t": np.inf, "kl": 0.0, "N": 60}
     y, g = RNG.uniform(0, 1, 100), RNG.uniform(0, 1, 100)
     parts = pac_bayes_squared_bound(y, g, norms, (0.0, 1.0), 0.0, 0.6, GRID, 0.05)
     assert parts.total == pytest.approx(float(kl_inverse(np.mean((y - g) ** 2), np.log(40) / 100)))

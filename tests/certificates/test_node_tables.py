@@ -8,6 +8,8 @@ import pytest
 from zoo import random_rows
 
 from kpp.certificates.deviations import deviations
+from kpp.certificates.flips import flips_of
+from kpp.certificates.leafwise import dual_bound
 from kpp.certificates.node_tables import (
     UNIT,
     Contrast,
@@ -120,6 +122,16 @@ def test_what_deviations_give_away(make_model):
     leaves = [[v for v in range(a, b) if forest.left[v] < 0] for a, b in pairwise(ends.tolist())]
     top, bottom = (sum(f(value[v] for v in own) for own in leaves) for f in (max, min))
     tau = 4 * tables.score_error(0)
+    # The dual too: once for distances, and for values in proportion to mu.
+    size = largest_values(forest, tables.values[0]).sum()
+    at_row = np.array([tables.values[0][leaf_ids[:, i]].sum() for i in range(len(X))])
+    fall = found.fall
+    for k in (0, len(fall.mu) // 2, len(fall.mu) - 1):
+        mu = fall.mu[k]
+        rows = np.arange(len(X))
+        plain, _ = dual_bound(tables, tables.values[0], -at_row, leaf_ids, rows, mu)
+        lost = tables.rounding * (4 * tables.diameter + 2 * size * mu) + mu * tau
+        np.testing.assert_allclose(plain - fall.dual[:, k], lost, rtol=0.05)
     for i in range(len(X)):
         here = sum(value[v] for v in leaf_ids[:, i].tolist())
         rise = float(Fraction(float(found.rise.most[i])) - (top - here))
@@ -137,3 +149,40 @@ def test_deviations_of_a_constant_are_none(make_model, make_linear):
     leaf_ids = np.ascontiguousarray(model.map_.on(random_rows(0, 4)).leaf_ids)
     (found,) = deviations(tables, leaf_ids, np.zeros(1))
     assert found.rise(1.0).tolist() == found.fall(np.inf).tolist() == [0.0] * 4
+
+
+def test_what_flips_give_away(make_model):
+    X = random_rows(0, 20)
+    # Two classes: one score. Three: a difference of two, rounded once more.
+    model = make_model(0)
+    tables, score = NodeTables.of(model.additive_), model.decision_function(X)
+    for flip in flips_of(tables, score[:, None], None):
+        sign = 1 if flip.to == 0 else -1
+        assert flip.tau == tables.score_error(0)
+        assert flip.rows.tolist() == np.flatnonzero((score > 0) == (sign > 0)).tolist()
+        np.testing.assert_array_equal(flip.margin, np.abs(score[flip.rows]))
+        np.testing.assert_array_equal(flip.offset, sign * model.intercept_[0] - flip.tau)
+        assert flip.weight_error == tables.weight_error[0]
+    model = make_model(1, task="multiclass")
+    tables, scores = NodeTables.of(model.additive_), model.decision_function(X)
+    for flip in flips_of(tables, scores, None):
+        c, k = flip.contrast.score, flip.to
+        assert flip.tau == 2 * (tables.score_error(c) + tables.score_error(k))
+        np.testing.assert_array_equal(flip.margin, scores[flip.rows, c] - scores[flip.rows, k])
+        b = model.intercept_[c] - model.intercept_[k]
+        np.testing.assert_array_equal(flip.offset, b - flip.tau)
+        assert flip.weight_error == pytest.approx(tables.weight_error[[c, k]].sum(), rel=1e-15)
+    # A band: the output that is left, the new one, and a sum with epsilon.
+    model = make_model(2, task="targets")
+    tables, scores = NodeTables.of(model.additive_), model.predict(X)
+    epsilon = np.array([1e5, 2e5])  # so large that its own rounding counts
+    flips = list(flips_of(tables, scores, epsilon))
+    assert [flip.to for flip in flips] == [-1, 1, -1, 1]
+    for number, flip in enumerate(flips):
+        k, sign = number // 2, 1 - 2 * (number % 2)
+        tau = 2 * tables.score_error(k) + 4 * epsilon[k] / 2**53
+        assert flip.tau == pytest.approx(tau, rel=1e-14)
+        assert tau > 1.1 * 2 * tables.score_error(k)
+        assert (flip.margin == epsilon[k]).all()
+        offset = sign * (model.intercept_[k] - scores[:, k]) + epsilon[k] - tau
+        np.testing.assert_allclose(flip.offset, offset, rtol=1e-15)

@@ -159,6 +159,12 @@ def test_a_sum_over_a_box_that_rounds_up_certifies_nothing():
     # A margin of 0 is no counterexample either: below it by more than rounding is.
     box = BoxFlip(splits, flip_to(value, -1.0), least_values(forest, value))
     assert box.flips_below[0] < 1
+    # Four trees: eight roundings, twice, of all sizes and the offset; and the model's own tau.
+    sigma = float(2 * Fraction(8, 2**53 - 8) * sum(map(Fraction, [1.0, a, a, 2 * a, 1.0])))
+    assert box.slack[0] == pytest.approx(sigma, rel=1e-12)
+    assert box.need[0] == pytest.approx(1 + sigma, rel=1e-16)
+    box = BoxFlip(splits, flip_to(value, -1.0, tau=0.25), least_values(forest, value))
+    assert box.flips_below[0] == pytest.approx(1 - 0.5 - sigma, rel=1e-16)
 
 
 @pytest.mark.parametrize("seed", range(5))

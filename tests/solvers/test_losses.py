@@ -164,3 +164,12 @@ def test_one_class_of_two_is_certain(only):
     found = problem.solve(np.array([0.1]), tol=1e-8, max_iter=10)
     assert (found.dual == 0).all()
     assert found.intercept.tolist() == [[30.0 if only else -30.0]]
+
+
+def test_tolerances_of_the_losses():
+    # Of the search for alpha and of the fit that is kept, relative to each loss's own scale.
+    assert (SquaredLoss.search_tol, SquaredLoss.final_tol) == (1e-3, 1e-4)
+    for loss in (log_loss(2), log_loss(3)):
+        assert (loss.search_tol, loss.final_tol) == (1e-5, 1e-6)
+        assert loss.is_averaged
+    assert not SquaredLoss.is_averaged
