@@ -11,6 +11,7 @@ from zoo import random_forest, random_rows
 
 from kpp import Forest, KPPClassifier, KPPEmbedding, KPPRegressor
 from kpp.bounds import partition_oracles
+from kpp.bounds.oracles import target_facts
 
 X, Y = load_diabetes(return_X_y=True)
 
@@ -134,3 +135,10 @@ def test_refusals():
         partition_oracles(random_forest(0), random_rows(0), np.zeros(40), sample="fit")
     with pytest.raises(ValueError, match="sample must be"):
         partition_oracles(random_forest(0), random_rows(0), np.zeros(40), sample="none")
+
+
+def test_facts_of_a_target_by_hand():
+    assert target_facts(np.array([3.0, 1.0, 2.0]), 0) == {"limits": (1.0, 3.0)}
+    for n_classes, counts in ((2, [2, 1]), (4, [2, 1, 0, 0])):
+        found = target_facts(np.array([0, 0, 2]), n_classes)["class_counts"]
+        assert found.tolist() == counts
