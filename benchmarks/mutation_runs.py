@@ -238,7 +238,12 @@ class Runner:
         self.mutants, self.work, self.out = mutants, work, out
         self.budget, self.until = budget, until
         self.failed = ""
+        self.n_again = 0  # so many of the first mutants survived before: they get more tests
+        self.fresh: set[str] = set()  # tests that were not there before
         self.kills: Counter[tuple[str, str]] = Counter()
+        for line in out.read_text().splitlines() if out.exists() else ():
+            found = json.loads(line)
+            self.kills[found["by"], found["mutant"].split(":")[0]] += 1
 
     def pytest_collection(self) -> None:
         """Let hypothesis stop at the first failure that it finds."""
@@ -262,9 +267,11 @@ class Runner:
         items = {item.nodeid: item for item in session.items}
         reach = measure(session.items, self, self.work / "reach.json")
         freeze()
-        for mutant in self.mutants:
+        once = self.budget
+        for k, mutant in enumerate(self.mutants):
             if time.time() > self.until:
                 break
+            self.budget = 4 * once if k < self.n_again else once
             found = self.run(mutant, reach, items)
             with self.out.open("a") as out:
                 out.write(json.dumps(found) + "\n")
@@ -284,7 +291,7 @@ class Runner:
         cost = {
             test: (0.05 + reach.seconds[test])
             / (1 + 3 * self.kills[test, mutant.file])
-            / _closeness(test, mutant.file)
+            / (_closeness(test, mutant.file) * (5 if test in self.fresh else 1))
             for test in chosen
         }
         tests, planned = [], 0.0
@@ -379,6 +386,7 @@ def measure(all_items: list[Any], runner: Runner, path: Path) -> Reach:
     for item in all_items:
         if item.nodeid not in total.seconds:
             by_file[item.nodeid.split("::")[0]].append(item)
+    runner.fresh = {item.nodeid for items in by_file.values() for item in items}
     part = path.with_suffix(".part")
     for file, items in by_file.items():
         part.unlink(missing_ok=True)

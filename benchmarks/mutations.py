@@ -2,8 +2,8 @@
 
 ``python benchmarks/mutations.py --work folder --out found.jsonl --minutes 60`` goes through the
 mutants of `ROOMS` in a random order that is stratified over files: where it stops, what was run is
-a fair sample of every file. A second call goes on where the first stopped. ``--again`` runs
-survivors anew (after a test was written, or with a larger ``--budget``), ``--known`` a list of
+a fair sample of every file. A second call goes on where the first stopped. ``--again`` first runs
+survivors anew, against more tests and those that were written for them; ``--known`` runs a list of
 named mutants instead. ``--page a.jsonl b.jsonl`` writes results/mutations.json and
 results/mutations.md from such files. The reasons of survivors are written by hand, by the text of
 the mutated line, in results/mutation_reasons.json.
@@ -329,9 +329,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--file", action="append", help="only these files, as bounds/kl.py")
     parser.add_argument("--sample", type=int, help="how many mutants to run; all by default")
-    parser.add_argument("--no-loops", action="store_true", help="not those that compile for seconds")
+    parser.add_argument("--no-loops", action="store_true", help="not those of compiled loops")
+    parser.add_argument("--unchanged", action="store_true", help="no change; all must survive")
     parser.add_argument("--known", action="store_true", help="the named mutants instead")
-    parser.add_argument("--again", action="store_true", help="those that survived, once more")
+    parser.add_argument("--again", action="store_true", help="survivors first, but the same")
     parser.add_argument("--work", type=Path, help="folder for what tests reach, and for a log")
     parser.add_argument("--out", type=Path, help="JSON lines")
     parser.add_argument("--page", type=Path, nargs="+", help="write the page from these files")
@@ -345,6 +346,9 @@ def main() -> None:
     if args.work is None or args.out is None:
         parser.error("Give --work and --out, or --page.")
     mutants = list(known_mutants()) if args.known else all_mutants(args.file)
+    if args.unchanged:
+        first = {one.file: one for one in reversed(mutants)}
+        mutants = [one._replace(end=one.start, new="", what="unchanged") for one in first.values()]
     if args.no_loops:
         mutants = [one for one in mutants if "_loops" not in one.file]
     print(f"{len(mutants)} mutants")
@@ -352,10 +356,10 @@ def main() -> None:
     if args.out.exists():
         lines = map(json.loads, args.out.read_text().splitlines())
         done = {line["mutant"]: line["outcome"] for line in lines}
-    if args.again:
-        mutants = [one for one in mutants if done.get(one.key) == "survived"]
-    else:
-        mutants = [one for one in mutants[: args.sample] if one.key not in done]
+    reasons = json.loads((RESULTS / "mutation_reasons.json").read_text())
+    again = [one for one in mutants if args.again and done.get(one.key) == "survived"]
+    again = [one for one in again if not read_reasons(one, reasons).startswith("same")]
+    mutants = again + [one for one in mutants[: args.sample] if one.key not in done]
     args.work.mkdir(parents=True, exist_ok=True)
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     os.environ |= threads | {"CI": "1"}
@@ -366,6 +370,7 @@ def main() -> None:
 
     until = time.time() + 60 * args.minutes
     runner = Runner(mutants, args.work.resolve(), args.out.resolve(), args.budget, until)
+    runner.n_again = len(again)
     # The first starts other processes; the others take minutes in exact fractions.
     names = ("bounds/test_benchmarks_of_bounds", "geometry/test_paper_4_5_concentration")
     names += ("geometry/test_paper_appendix_b",)

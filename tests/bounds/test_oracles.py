@@ -142,3 +142,10 @@ def test_facts_of_a_target_by_hand():
     for n_classes, counts in ((2, [2, 1]), (4, [2, 1, 0, 0])):
         found = target_facts(np.array([0, 0, 2]), n_classes)["class_counts"]
         assert found.tolist() == counts
+
+
+def test_a_constant_target_has_no_share_to_explain():
+    rows = random_rows(0, 30)
+    for y in (np.full(30, 2.5), np.zeros(30, dtype=int)):
+        found = partition_oracles(random_forest(0), rows, y)
+        assert (found.root, found.gain, found.share) == (0, 0, 0)

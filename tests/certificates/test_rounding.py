@@ -11,7 +11,7 @@ import pytest
 from zoo import random_forest, random_rows
 
 from kpp import KPPClassifier
-from kpp.certificates import certify, leafwise
+from kpp.certificates import certify, certify_raw, leafwise
 from kpp.certificates.boxes import BoxFlip, Splits, least_values
 from kpp.certificates.flips import Flip
 from kpp.certificates.node_tables import Contrast, NodeTables
@@ -193,3 +193,16 @@ def test_a_box_holds_every_float_within_its_radius(seed):
             tight += most > np.nextafter(x[j] + step[j], np.inf)
             tight += least < np.nextafter(x[j] - step[j], -np.inf)
     assert tight > 20  # a side rounded outward would not do without the step rounded up
+
+
+def test_the_first_threshold_ends_a_box_without_any_effort():
+    # One stump at 0.5, and it decides: from 0.25 the radius is 0.25, less some roundings.
+    tree = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0, 0, 0], threshold=[0.5, 0, 0])
+    forest = Forest.from_trees([tree], n_features=1)
+    model = KPPClassifier(forest, regime="fixed", node_weight="uniform", alpha=0.01)
+    model.fit(np.array([[0.0], [1.0]] * 10), np.array([0, 1] * 10))
+    X = np.array([[0.25], [2.5]])
+    for effort in (0, 1000):
+        found = certify_raw(model, X, effort=effort).radius
+        assert (found < [0.25, 2.0]).all()
+        np.testing.assert_allclose(found, [0.25, 2.0], rtol=1e-13)
