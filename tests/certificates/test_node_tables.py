@@ -39,7 +39,7 @@ def model(request, make_model):
 def test_the_unit_is_half_the_spacing_at_one():
     assert np.spacing(1.0) == 2 * UNIT
     for n in (1, 7, 1000):
-        assert gamma(n) == pytest.approx(exact_gamma(n), rel=1e-15)
+        assert gamma(n) == pytest.approx(exact_gamma(n), rel=1e-15, abs=0)
     # With n u of a half the denominator counts.
     assert gamma(2**52) == 1.0
 
@@ -52,7 +52,7 @@ def test_tables_node_by_node(model):
         nodes = list(path(forest, v))
         depth = max(depth, len(nodes))
         # Without the root, which every path has.
-        assert tables.C[v] == pytest.approx(block.squared_scale[nodes[:-1]].sum(), rel=1e-14)
+        assert tables.C[v] == pytest.approx(block.squared_scale[nodes[:-1]].sum(), rel=1e-14, abs=0)
     assert tables.depth == depth
     ends = forest.tree_offsets
     for values in (tables.C, tables.values[0], tables.values[1]):
@@ -60,7 +60,9 @@ def test_tables_node_by_node(model):
             leaves = [v for v in range(ends[tree], ends[tree + 1]) if forest.left[v] < 0]
             assert largest_values(forest, values)[tree] == max(abs(values[v]) for v in leaves)
             assert lowest_values(forest, values)[tree] == min(values[v] for v in leaves)
-    assert tables.diameter == pytest.approx(largest_values(forest, tables.C).sum(), rel=1e-15)
+    assert tables.diameter == pytest.approx(
+        largest_values(forest, tables.C).sum(), rel=1e-15, abs=0
+    )
 
 
 def test_the_constants_of_rounding(model):
@@ -68,20 +70,22 @@ def test_the_constants_of_rounding(model):
     tables = NodeTables.of(model.additive_)
     forest, block = tables.forest, model.additive_.blocks[0]
     K, d = forest.n_trees, tables.depth
-    assert tables.rounding == pytest.approx(2 * exact_gamma(K + 2 * d + 16), rel=1e-14)
+    assert tables.rounding == pytest.approx(2 * exact_gamma(K + 2 * d + 16), rel=1e-14, abs=0)
     for k in range(3):
         most = sum(
             max(abs(tables.values[k][v]) for v in range(a, b) if forest.left[v] < 0)
             for a, b in zip(forest.tree_offsets, forest.tree_offsets[1:], strict=False)
         )
         size = abs(model.intercept_[k]) + most
-        assert tables.score_error(k) == pytest.approx(exact_gamma(K + 2) * size, rel=1e-13)
+        assert tables.score_error(k) == pytest.approx(exact_gamma(K + 2) * size, rel=1e-13, abs=0)
         step = np.abs(block.scale * model.node_coef_[k])
         most = sum(
             max(step[list(path(forest, v))].sum() for v in range(a, b) if forest.left[v] < 0)
             for a, b in zip(forest.tree_offsets, forest.tree_offsets[1:], strict=False)
         )
-        assert tables.weight_error[k] == pytest.approx(2 * exact_gamma(d + 2) * most, rel=1e-13)
+        assert tables.weight_error[k] == pytest.approx(
+            2 * exact_gamma(d + 2) * most, rel=1e-13, abs=0
+        )
 
 
 def test_norms_are_rounded_up(model):
@@ -93,7 +97,7 @@ def test_norms_are_rounded_up(model):
         norm = Fraction(tables.norm(contrast))
         assert norm**2 >= squared
         # By 80 units of rounding, less what the sum itself was rounded: no more than 64 of them.
-        assert float(norm**2 / squared - 1) == pytest.approx(160 * UNIT, rel=0.2)
+        assert float(norm**2 / squared - 1) == pytest.approx(160 * UNIT, rel=0.2, abs=0)
         value = tables.values[contrast.score]
         value = value if contrast.against is None else value - tables.values[contrast.against]
         np.testing.assert_array_equal(tables.value(contrast), contrast.sign * value)
@@ -136,8 +140,8 @@ def test_what_deviations_give_away(make_model):
         here = sum(value[v] for v in leaf_ids[:, i].tolist())
         rise = float(Fraction(float(found.rise.most[i])) - (top - here))
         fall = float(Fraction(float(found.fall.most[i])) - (here - bottom))
-        assert rise == pytest.approx(tau, rel=0.1)
-        assert fall == pytest.approx(tau, rel=0.1)
+        assert rise == pytest.approx(tau, rel=0.1, abs=0)
+        assert fall == pytest.approx(tau, rel=0.1, abs=0)
         assert found.rise(np.inf)[i] == found.rise.most[i]
         assert found.rise(1e9)[i] == found.rise.most[i]
 
@@ -171,7 +175,9 @@ def test_what_flips_give_away(make_model):
         np.testing.assert_array_equal(flip.margin, scores[flip.rows, c] - scores[flip.rows, k])
         b = model.intercept_[c] - model.intercept_[k]
         np.testing.assert_array_equal(flip.offset, b - flip.tau)
-        assert flip.weight_error == pytest.approx(tables.weight_error[[c, k]].sum(), rel=1e-15)
+        assert flip.weight_error == pytest.approx(
+            tables.weight_error[[c, k]].sum(), rel=1e-15, abs=0
+        )
     # A band: the output that is left, the new one, and a sum with epsilon.
     model = make_model(2, task="targets")
     tables, scores = NodeTables.of(model.additive_), model.predict(X)
@@ -181,7 +187,7 @@ def test_what_flips_give_away(make_model):
     for number, flip in enumerate(flips):
         k, sign = number // 2, 1 - 2 * (number % 2)
         tau = 2 * tables.score_error(k) + 4 * epsilon[k] / 2**53
-        assert flip.tau == pytest.approx(tau, rel=1e-14)
+        assert flip.tau == pytest.approx(tau, rel=1e-14, abs=0)
         assert tau > 1.1 * 2 * tables.score_error(k)
         assert (flip.margin == epsilon[k]).all()
         offset = sign * (model.intercept_[k] - scores[:, k]) + epsilon[k] - tau

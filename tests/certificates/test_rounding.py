@@ -4,6 +4,7 @@ Each case is one in which the computed number is too large, and the term that is
 what keeps the certificate true.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,6 +15,7 @@ from kpp import KPPClassifier
 from kpp.certificates import certify, certify_raw, leafwise
 from kpp.certificates.boxes import BoxFlip, Splits, least_values
 from kpp.certificates.flips import Flip
+from kpp.certificates.lipschitz import safe_lipschitz_radius
 from kpp.certificates.node_tables import Contrast, NodeTables
 from kpp.forest import Forest, Tree
 
@@ -161,10 +163,10 @@ def test_a_sum_over_a_box_that_rounds_up_certifies_nothing():
     assert box.flips_below[0] < 1
     # Four trees: eight roundings, twice, of all sizes and the offset; and the model's own tau.
     sigma = float(2 * Fraction(8, 2**53 - 8) * sum(map(Fraction, [1.0, a, a, 2 * a, 1.0])))
-    assert box.slack[0] == pytest.approx(sigma, rel=1e-12)
-    assert box.need[0] == pytest.approx(1 + sigma, rel=1e-16)
+    assert box.slack[0] == pytest.approx(sigma, rel=1e-12, abs=0)
+    assert box.need[0] == pytest.approx(1 + sigma, rel=1e-16, abs=0)
     box = BoxFlip(splits, flip_to(value, -1.0, tau=0.25), least_values(forest, value))
-    assert box.flips_below[0] == pytest.approx(1 - 0.5 - sigma, rel=1e-16)
+    assert box.flips_below[0] == pytest.approx(1 - 0.5 - sigma, rel=1e-16, abs=0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -206,3 +208,32 @@ def test_the_first_threshold_ends_a_box_without_any_effort():
         found = certify_raw(model, X, effort=effort).radius
         assert (found < [0.25, 2.0]).all()
         np.testing.assert_allclose(found, [0.25, 2.0], rtol=1e-13)
+
+
+def test_the_papers_radius_is_lowered_by_all_that_is_rounded(make_model):
+    # (1 - 2 * 1/16 - 2 * 1/8) / 2 = 5/16; less the relative rounding, some 80 units.
+    tables = NodeTables.of(make_model(0).additive_)
+    flip = replace(flip_to(np.zeros(1), 0.0, norm=2.0, tau=1 / 16), weight_error=1 / 8)
+    found = Fraction(float(safe_lipschitz_radius(tables, flip)[0]))
+    lost = float(1 - found / Fraction(5, 16) ** 2)
+    assert tables.rounding > 50 * UNIT
+    assert lost == pytest.approx(tables.rounding, rel=0.05, abs=0)
+    # Where all that is rounded is more than the margin nothing is left.
+    flip = replace(flip, weight_error=1.0)
+    assert safe_lipschitz_radius(tables, flip)[0] == 0
+
+
+def test_the_least_value_below_each_node():
+    forest = random_forest(1, n_trees=4)
+    value = np.random.default_rng(0).normal(size=forest.n_nodes)
+    found = least_values(forest, value)
+    for v in range(forest.n_nodes):
+        below, todo = [], [v]
+        while todo:
+            u = todo.pop()
+            child = int(forest.left[u])
+            if child < 0:
+                below.append(value[u])
+            else:
+                todo += [child, child + 1]
+        assert found[v] == min(below)
