@@ -313,3 +313,15 @@ def test_beyond_the_grid_nothing_is_promised():
         assert parts.empirical_risk == pytest.approx(risk, rel=1e-14)
         assert (parts.complexity, parts.confidence, parts.cell["N"]) == (np.inf, 0.0, N)
         assert np.isnan([parts.cell["sigma"], parts.cell["t"]]).all()
+
+
+@pytest.mark.parametrize(("divergence", "promised"), [(19.9, True), (20.1, False)])
+def test_a_cell_of_20_nats_a_row_promises_nothing(divergence, promised):
+    # The inverse of kl is 1 there to the last digit: such a cell is passed over.
+    distance = np.sqrt(2 * divergence * 4)
+    margins, norms = np.array([0.4, -0.1, 2.0, 0.05]), np.full(4, 0.6)
+    found = pac_bayes_bound(margins[:, None], norms, distance, one_cell(), 0.05)
+    y = np.linspace(0, 1, 4)
+    squared = pac_bayes_squared_bound(y, y, norms, (0.0, 1.0), distance, 0.6, one_cell(), 0.05)
+    assert np.isfinite(found.total) == np.isfinite(squared.total) == promised
+    assert min(found.total, squared.total) >= 1
