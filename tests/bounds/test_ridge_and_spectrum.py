@@ -209,3 +209,17 @@ def test_a_spectrum_of_nothing_but_zeros():
     found = spectrum.effective_dimension(0.5)
     assert (found.value, found.error) == (0, 0)
     assert (spectrum.largest.value, spectrum.smallest.value) == (0, 0)
+
+
+def test_the_dimension_is_the_middle_of_both_quadratures():
+    model = KPPRegressor(n_estimators=5, alpha=1.0, random_state=0).fit(X[:120], Y[:120])
+    spectrum = gram_spectrum(model.map_, exact_rows=0, n_steps=4)
+    alpha = 0.05
+    found = spectrum.effective_dimension(alpha)
+    inside = spectrum.nodes / (spectrum.nodes + alpha)
+    upper, error = spectrum._drawn(inside)
+    above = (spectrum.weights * inside).sum(axis=1).mean()
+    below = np.mean(spectrum.n_rows - alpha * spectrum._radau_inverse(alpha))
+    assert above - below > 1e-3
+    assert found.value == pytest.approx(upper - (above - below) / 2, rel=1e-12)
+    assert found.error == pytest.approx(error + (above - below) / 2, rel=1e-12)

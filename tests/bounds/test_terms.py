@@ -325,3 +325,11 @@ def test_a_cell_of_20_nats_a_row_promises_nothing(divergence, promised):
     squared = pac_bayes_squared_bound(y, y, norms, (0.0, 1.0), distance, 0.6, one_cell(), 0.05)
     assert np.isfinite(found.total) == np.isfinite(squared.total) == promised
     assert min(found.total, squared.total) >= 1
+
+
+def test_beyond_the_last_ball_rows_at_zero_do_not_help():
+    # An infinite ball times rows of norm 0 is not a number, and nothing was promised of it.
+    margins, y = np.ones(10), np.linspace(0, 1, 10)
+    for radius, shift in ((1e9, 0.0), (0.0, 1e9)):
+        assert ramp_bound(margins, radius, shift, 0.0, GRID, 0.05).total == np.inf
+        assert clipped_bound(y, y, (0.0, 1.0), radius, shift, 0.0, GRID, 0.05).total == np.inf

@@ -1,5 +1,6 @@
 """The tables of a model and the constants of their rounding, by hand and in exact fractions."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ from zoo import random_rows
 
 from kpp.certificates.deviations import deviations
 from kpp.certificates.flips import flips_of
-from kpp.certificates.leafwise import dual_bound
+from kpp.certificates.leafwise import dual_bound, solve
 from kpp.certificates.node_tables import (
     UNIT,
     Contrast,
@@ -192,3 +193,30 @@ def test_what_flips_give_away(make_model):
         assert (flip.margin == epsilon[k]).all()
         offset = sign * (model.intercept_[k] - scores[:, k]) + epsilon[k] - tau
         np.testing.assert_allclose(flip.offset, offset, rtol=1e-15)
+
+
+def test_what_the_leafwise_radius_gives_away(make_model):
+    # Of D at the best mu: once for distances, and for values and the offset in proportion to mu.
+    model = make_model(0, n_trees=200)
+    X = random_rows(0, 10)
+    tables = NodeTables.of(model.additive_)
+    leaf_ids = np.ascontiguousarray(model.map_.on(X).leaf_ids)
+    seen = 0
+    for flip in flips_of(tables, model.decision_function(X)[:, None], None):
+        size = largest_values(tables.forest, flip.value).sum()
+        for i, row in enumerate(flip.rows):
+            one = replace(
+                flip,
+                rows=flip.rows[i : i + 1],
+                offset=flip.offset[i : i + 1] + 2.0,
+                margin=flip.margin[i : i + 1],
+            )
+            found = solve(tables, one, leaf_ids)
+            mu = found.best_mu[0]
+            if not 0 < found.radius[0] < np.inf:
+                continue
+            plain, _ = dual_bound(tables, flip.value, one.offset, leaf_ids, np.array([row]), mu)
+            lost = tables.rounding * (4 * tables.diameter + mu * (size + abs(one.offset[0])))
+            assert plain[0] - found.radius[0] == pytest.approx(lost, rel=0.05, abs=0)
+            seen += 1
+    assert seen > 3

@@ -97,3 +97,12 @@ def test_refused(fitted):
         check_isometry(PathMap(model.forest_, leaf_weights), X)
     with pytest.raises(ValueError, match="no rows"):
         check_isometry(model, X[:0])
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e3])
+def test_tree_masses_of_any_size(size):
+    forest = random_forest(0, n_trees=4)
+    weights = path_weights(forest, size * random_node_weight(0, forest))
+    check = check_isometry(PathMap(forest, weights, normalize="tree"), random_rows(0, 30))
+    assert check.path.max() > 0.1
+    assert check.holds

@@ -7,6 +7,7 @@ from zoo import random_forest, random_node_weight, random_rows
 
 from kpp.geometry import PathMap, path_weights
 from kpp.solvers import Loss, NewtonProblem, SquaredLoss, log_loss, pose
+from kpp.solvers.problem import mean_squared_spread
 
 N_ROWS = 30
 
@@ -173,3 +174,19 @@ def test_tolerances_of_the_losses():
         assert (loss.search_tol, loss.final_tol) == (1e-5, 1e-6)
         assert loss.is_averaged
     assert not SquaredLoss.is_averaged
+
+
+def test_the_spread_of_rows_by_hand():
+    forest = random_forest(0, n_trees=4)
+    phi = PathMap(forest, path_weights(forest, random_node_weight(0, forest))).on(
+        random_rows(0, N_ROWS)
+    )
+    weight = np.random.default_rng(0).integers(0, 4, N_ROWS).astype(float)
+    dense = phi.to_csr().toarray()
+    mean = np.average(dense, axis=0, weights=weight)
+    spread = np.average(np.square(dense - mean).sum(axis=1), weights=weight)
+    expected = spread * weight[weight > 0].mean()
+    assert mean_squared_spread(phi, weight) == pytest.approx(expected, rel=1e-10)
+    # All rows in one place: 1, times the mean weight.
+    same = phi.rows(np.zeros(N_ROWS, dtype=int))
+    assert mean_squared_spread(same, weight) == pytest.approx(weight[weight > 0].mean(), rel=1e-12)
