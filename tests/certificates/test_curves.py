@@ -336,3 +336,10 @@ def test_the_end_of_an_error_curve_in_any_unit(unit):
 def test_neighbours_on_the_grid_of_mu_are_19_percent_apart():
     # The page on certificates promises that a bound is at most so far above the best one.
     assert pytest.approx(1.189207115002721, rel=1e-15) == RATIO
+
+
+def test_a_plot_reaches_as_far_as_its_longest_curve(classifier):
+    short, long = (robustness_curve(classifier, X, Y, radii=[0.0, end]) for end in (0.1, 0.4))
+    for curves in ([short, long], [long, short]):
+        display = RobustnessCurveDisplay(curves).plot()
+        assert display.ax_.get_xlim() == (0, 0.4)

@@ -233,3 +233,11 @@ def test_refusals_of_the_operator_bound(model, rows):
         operator_concentration(model, rows[:0])
     with pytest.raises(ValueError, match="probability"):
         operator_concentration(model, rows, delta=1.0)
+
+
+def test_the_operator_bound_is_the_larger_root():
+    # x^2 - 2 s x - 2 v t / K = 0 with s = n t / (3 K) has one root above 2 s, and one below 0.
+    for n, K in ((5, 4), (20, 1000)):
+        bound, leading = bernstein_terms(0.5, K, n, 0.1)
+        assert bound > 2 * n * np.log(4 * n / 0.1) / (3 * K)
+        assert bound > leading > 0

@@ -259,3 +259,10 @@ def test_leaves_right_below_a_root_by_hand():
         np.testing.assert_array_equal(weights.edge, expected)
         assert weights.forest_mass == 5 + 5 + 2
         assert weights.tree_mass.tolist() == [{3: 5.0, 1: 2.0}[len(tree.left)] for tree in trees]
+
+
+def test_without_any_mass_the_divisor_is_one():
+    forest = random_forest(0)
+    weights = path_weights(forest, np.zeros(forest.n_nodes), allow_no_mass=True)
+    assert weights.forest_mass == 1
+    assert not weights.edge.any()
