@@ -297,7 +297,8 @@ class Runner:
             / (_closeness(test, mutant.file) * (5 if test in self.fresh else 1))
             for test in chosen
         }
-        tests, planned = [], 0.0
+        tests: list[str] = []
+        planned = 0.0
         for test in sorted(chosen, key=lambda test: (cost[test], test)):
             planned += reach.seconds[test]
             if not tests or planned <= self.budget:

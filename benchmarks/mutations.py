@@ -394,8 +394,8 @@ def main() -> None:
     runner = Runner(mutants, args.work.resolve(), args.out.resolve(), args.budget, until)
     runner.n_again = len(again)
     # The first starts other processes; the others take minutes in exact fractions.
-    names = ("bounds/test_benchmarks_of_bounds", "geometry/test_paper_4_5_concentration")
-    names += ("geometry/test_paper_appendix_b",)
+    names = ["bounds/test_benchmarks_of_bounds", "geometry/test_paper_4_5_concentration"]
+    names.append("geometry/test_paper_appendix_b")
     ignored = [f"--ignore=tests/{name}.py" for name in names]
     options = ["-q", "-s", "-n", "0", "-p", "no:cacheprovider", "--tb=short"]
     pytest.main([*options, *ignored, *TESTS], plugins=[runner])
