@@ -1,14 +1,14 @@
 """Change one operator or constant of the package at a time, and see whether a test notices.
 
-``python benchmarks/mutations.py --sample 100 --seed 0`` draws mutants of the files in `TESTS`, runs
-the tests that belong to the file of each, and appends what came out to a file of JSON lines; a
-second call goes on where the first stopped. ``--known`` runs a list of named mutants instead.
-``--page a.jsonl b.jsonl`` writes results/mutations.json and results/mutations.md from such files;
-the reasons of survivors are written into the former by hand, and kept.
+``python benchmarks/mutations.py --work folder --out found.jsonl --minutes 60`` goes through the
+mutants of `ROOMS` in a random order that is stratified over files: where it stops, what was run is
+a fair sample of every file. A second call goes on where the first stopped. ``--again`` first runs
+survivors anew, against more tests and those that were written for them; ``--known`` runs a list of
+named mutants instead. ``--page a.jsonl b.jsonl`` writes results/mutations.json and
+results/mutations.md from such files. The reasons of survivors are written by hand, by the text of
+the mutated line, in results/mutation_reasons.json.
 
-The mutated source goes into a copy of the package. Each mutant runs in a child of a process that
-has numpy, scipy, scikit-learn and numba imported, so that it pays for its tests only. Compiled
-loops are compiled anew where their file is mutated; elsewhere they come from one cache.
+How a mutant is run is in `mutation_runs.py`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ import ast
 import json
 import math
 import os
+import random
 import re
-import resource
-import shutil
-import signal
-import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -33,31 +29,10 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
-
-# The tests of a file, those that look at it most closely first.
-RIDGE = ["tests/solvers/test_ridge.py", "tests/solvers/test_vectors.py"]
-NEWTON = ["tests/solvers/test_losses.py", "tests/solvers/test_logistic.py"]
-CERTIFY = ["tests/certificates/test_certify.py", "tests/certificates/test_rounding.py"]
-EDGES = ["tests/geometry/test_weights.py", "tests/geometry/test_paper_4_2_edge_weights.py"]
-TESTS = {
-    "bounds/terms.py": ["tests/bounds/test_terms.py"],
-    "bounds/kl.py": ["tests/bounds/test_kl.py", "tests/bounds/test_terms.py"],
-    "bounds/informed.py": ["tests/bounds/test_informed.py"],
-    "certificates/leafwise.py": CERTIFY,
-    "certificates/lipschitz.py": CERTIFY,
-    "geometry/weights.py": [*EDGES, "tests/geometry/test_maps.py"],
-    "geometry/maps.py": ["tests/geometry/test_maps.py", "tests/geometry/test_kernel.py"],
-    "solvers/krylov.py": RIDGE,
-    "solvers/ridge.py": RIDGE,
-    "solvers/newton.py": [*NEWTON, "tests/solvers/test_vectors.py"],
-    "solvers/losses.py": [*NEWTON, "tests/models/test_selection.py"],
-    # For the named mutants.
-    "certificates/node_tables.py": ["tests/certificates/test_rounding.py"],
-    "certificates/boxes.py": ["tests/certificates/test_rounding.py"],
-}
-SAMPLED = list(TESTS)[:-2]
-# Simulations of bounds take minutes. They run in the second round, for what survived the first.
-SIMULATIONS = "not (hold or covered or caught or split_is_not_wrong)"
+ROOMS = ("bounds", "certificates", "geometry", "solvers")
+# Under way to other arithmetic when the rest was run.
+LEFT_OUT = ("geometry/compact.py", "solvers/krylov.py", "solvers/newton.py", "solvers/ridge.py")
+LOOPS = ("certificates/_box_loops.py", "certificates/_loops.py", "geometry/_loops.py")
 SWAPS = {"+": "-", "-": "+", "*": "/", "/": "*", "//": "*", "%": "*", "**": "*"}
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 NAMES = {"min": "max", "minimum": "maximum", "argmin": "argmax"}
@@ -113,7 +88,7 @@ def mutants_of(file: str, source: bytes) -> Iterator[Mutant]:
                 skipped.add(node.returns)
         elif isinstance(node, ast.AnnAssign | ast.arg) and node.annotation is not None:
             skipped.add(node.annotation)
-        elif isinstance(node, ast.keyword) and node.arg in ("stacklevel", "strict", "kind"):
+        elif isinstance(node, ast.keyword) and node.arg in ("stacklevel", "strict", "kind", "repr"):
             skipped.add(node.value)
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "warn":
             skipped.update(ast.iter_child_nodes(node))
@@ -227,98 +202,27 @@ KNOWN = {
 }
 
 
-class Watcher:
-    """Tell a file which test failed first, and at once."""
+def all_mutants(files: list[str] | None = None) -> list[Mutant]:
+    """Every mutant of the rooms, in an order of which each beginning is a fair sample.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        """Write the name of a test that failed."""
-        if report.failed:
-            self.path.write_text(report.nodeid)
-
-    def pytest_collectreport(self, report: Any) -> None:
-        """Write what could not be imported."""
-        if report.failed:
-            self.path.write_text(f"import of {report.nodeid}")
-
-
-def run(mutant: Mutant, work: Path, timeout: float, wide: bool) -> dict[str, Any]:
-    """Put a mutant into the copy of the package, run its tests, and take it out again."""
-    target = work / "src/kpp" / mutant.file
-    original = target.read_bytes()
-    tests = ["tests/" + mutant.file.split("/")[0]] if wide else TESTS[mutant.file]
-    module = "kpp." + mutant.file.removesuffix(".py").replace("/", ".")
-    first_failure = work / "failed"
-    first_failure.unlink(missing_ok=True)
-    target.write_bytes(original[: mutant.start] + mutant.new.encode() + original[mutant.end :])
-    for stale in target.parent.glob(f"__pycache__/{target.stem}.*.pyc"):
-        stale.unlink()
-    begin = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        status = 3
-        try:
-            # Processor time: a busy machine makes no mutant late.
-            resource.setrlimit(resource.RLIMIT_CPU, (round(timeout), round(timeout) + 5))
-            log = os.open(work / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(log, 1)
-            os.dup2(log, 2)
-            status = _child(mutant, work, module, tests, first_failure)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-    try:
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    finally:
-        target.write_bytes(original)
-    late = -signal.SIGXCPU, -signal.SIGKILL
-    codes = {0: "survived", 1: "killed", 2: "killed"}
-    outcome = "timeout" if status in late else codes.get(status, "crashed")
-    by = first_failure.read_text() if first_failure.exists() else ""
-    seconds = round(time.monotonic() - begin, 1)
-    return {"mutant": mutant.key, "outcome": outcome, "by": by, "seconds": seconds, "tests": tests}
+    The k-th of the n mutants of a file, drawn at random, stands at (k + u) / n with u uniform.
+    """
+    found = []
+    for room in ROOMS:
+        for path in sorted((ROOT / "src/kpp" / room).glob("*.py")):
+            file = f"{room}/{path.name}"
+            if file in files if files else file not in LEFT_OUT:
+                own = list(mutants_of(file, path.read_bytes()))
+                draw = random.Random(file)
+                draw.shuffle(own)
+                found += [((k + draw.random()) / len(own), one) for k, one in enumerate(own)]
+    return [one for _, one in sorted(found)]
 
 
-def _child(mutant: Mutant, work: Path, module: str, tests: list[str], failed: Path) -> int:
-    import numba
-    import pytest
-
-    if "_loops" in mutant.file:
-        vars(numba.config)["CACHE_DIR"] = str(work / f"numba_{mutant.start}")
-    sys.path.insert(0, str(work / "src"))
-    os.chdir(ROOT)
-    options = [] if tests[0].count("/") == 1 else ["-k", SIMULATIONS]
-    options += ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "--pyargs"]
-    return int(pytest.main([*options, *tests, module], plugins=[Watcher(failed)]))
-
-
-def prepare(work: Path) -> None:
-    """Copy the package, and import all that it imports, but not itself."""
-    shutil.rmtree(work / "src", ignore_errors=True)
-    shutil.copytree(ROOT / "src", work / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    subprocess.run([sys.executable, "-m", "compileall", "-q", str(work / "src")], check=True)
-    os.environ |= {
-        "NUMBA_CACHE_DIR": str(work / "numba"),
-        "CI": "1",
-        "PYTHONPATH": str(work / "src"),
-    }
-    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    sys.dont_write_bytecode = True
-    sys.path.insert(0, str(work / "src"))
-    import numba  # noqa: F401
-    import pytest  # noqa: F401
-    import sklearn.ensemble  # noqa: F401
-
-    import kpp  # noqa: F401
-
-    sys.path.remove(str(work / "src"))
-    for name in [name for name in sys.modules if name.split(".")[0] == "kpp"]:
-        del sys.modules[name]
+def unchanged_mutants() -> list[Mutant]:
+    """No change at all, at a place of each file: if one is killed, the runner is at fault."""
+    first = {one.file: one for one in reversed(all_mutants())}
+    return [one._replace(end=one.start, new="", what="unchanged") for one in first.values()]
 
 
 def interval(k: int, n: int, z: float = 1.96) -> tuple[float, float]:
@@ -327,62 +231,108 @@ def interval(k: int, n: int, z: float = 1.96) -> tuple[float, float]:
     return (middle - spread) / (n + z**2), (middle + spread) / (n + z**2)
 
 
-def _name(found: dict[str, Any]) -> str:
-    """What was changed, without the place."""
-    return str(found["mutant"]).split(" ", 1)[1].rsplit(" @", 1)[0]
+def read_reasons(one: Mutant, reasons: dict[str, Any]) -> str:
+    """Why a mutant survives: by its file, the text of its line, and what was changed ("*": all)."""
+    line = (ROOT / "src/kpp" / one.file).read_text().splitlines()[one.line - 1].strip()
+    found = reasons.get(one.file, {}).get(line, {})
+    return str(found.get(one.what, found.get("*", "")))
 
 
-def write_page(files: list[Path], n_all: int) -> None:
-    """Gather results, the last of each mutant, and write them as JSON and as a page."""
-    path = RESULTS / "mutations.json"
-    old = json.loads(path.read_text())["mutants"] if path.exists() else []
-    reasons = {found["mutant"]: found.get("reason", "") for found in old}
+def gather(files: list[Path], mutants: list[Mutant]) -> list[dict[str, Any]]:
+    """The last outcome of every mutant that was run, its first, and the reason of a survivor."""
+    first: dict[str, str] = {}
     last: dict[str, dict[str, Any]] = {}
     for file in files:
         for line in file.read_text().splitlines():
             found = json.loads(line)
+            first.setdefault(found["mutant"], found["outcome"])
             last[found["mutant"]] = found
-    found = [
-        one | ({"reason": reasons.get(name, "")} if one["outcome"] == "survived" else {})
-        for name, one in sorted(last.items())
-    ]
-    path.write_text(json.dumps({"n_mutants": n_all, "mutants": found}, indent=1) + "\n")
-    sample = [one for one in found if _name(one) not in KNOWN]
-    alive = [one for one in sample if one["outcome"] == "survived"]
-    same = [one for one in alive if one["reason"].startswith("same")]
-    n, dead = len(sample), len(sample) - len(alive)
-    low, high = interval(dead, n)
-    able = n - len(same)
-    able_low, able_high = interval(dead, able)
+    reasons = json.loads((RESULTS / "mutation_reasons.json").read_text())
+    gathered = []
+    for one in mutants:
+        if one.key in last:
+            found = last[one.key] | {"first": first[one.key]}
+            found["reason"] = read_reasons(one, reasons) if found["outcome"] == "survived" else ""
+            gathered.append(found)
+    return gathered
+
+
+def _shares(found: list[dict[str, Any]], n_all: int, name: str) -> str:
+    """One row of the table."""
+    same = sum(one["reason"].startswith("same") for one in found)
+    dead, n = sum(one["outcome"] != "survived" for one in found), len(found) - same
+    at_first = sum(one["first"] != "survived" for one in found)
+    numbers = [name, n_all, len(found), dead, same, n - dead]
+    for k in (at_first, dead):
+        low, high = interval(k, n)
+        numbers.append(f"{k / n:.1%} ({low:.1%} to {high:.1%})")
+    return "| " + " | ".join(map(str, numbers)) + " |"
+
+
+def _run_of(found: list[dict[str, Any]], mutants: list[Mutant], file: str) -> str:
+    n_run = sum(one["mutant"].startswith(file + ":") for one in found)
+    return f"{n_run} of {sum(one.file == file for one in mutants)} in `{file}`"
+
+
+def write_page(files: list[Path]) -> None:
+    """Gather results and write them as JSON and as a page."""
+    mutants = sorted(all_mutants())
+    found = gather(files, mutants)
+    known = gather(files, list(known_mutants()))
+    unchanged = [one["outcome"] for one in gather(files, unchanged_mutants())]
+    n_all = {room: sum(one.file.startswith(room) for one in mutants) for room in ROOMS}
+    path = RESULTS / "mutations.json"
+    path.write_text(
+        json.dumps({"n_mutants": n_all, "mutants": found, "named": known}, indent=1) + "\n"
+    )
+    rooms = {room: [one for one in found if one["mutant"].startswith(room + "/")] for room in ROOMS}
+    late = sum(one["outcome"] == "timeout" for one in found)
+    cut = sum(one["outcome"] == "survived" and "note" in one for one in found)
+    alive = [one for one in found if one["outcome"] == "survived"]
+    real = [one for one in alive if not one["reason"].startswith("same")]
     lines = [
         "# Mutations",
         "",
-        "One operator or constant changed at a time, and the tests that belong to the file run "
-        "(`benchmarks/mutations.py`).",
-        f"A random sample of {n} of the {n_all} mutants of {len(SAMPLED)} files: "
-        + ", ".join(SAMPLED)
+        "One operator or constant of the four rooms with arithmetic that others rely on is changed "
+        "at a time, and the tests that reach it are run until one fails "
+        "(`benchmarks/mutations.py`). The order is random and stratified over files, so that "
+        "those that were run are a fair sample of all but the compiled loops, of which few were.",
+        "",
+        "| Room | Mutants | Run | Killed | Same | Other survivors | Killed at first | Killed now |",
+        "|---|---|---|---|---|---|---|---|",
+        *(_shares(rooms[room], n_all[room], room) for room in ROOMS if rooms[room]),
+        _shares(found, len(mutants), "all"),
+        "",
+        "Shares are of mutants that are not the same program, with Wilson's 95% interval. *Same* "
+        "are survivors that no test of results can tell from the original: sizes of blocks, limits "
+        "that nobody reaches, what is recomputed or replaced. *At first* is the first run of each, "
+        "against about a second of tests, before any was written for it: a lower limit of what to "
+        "expect of the mutants that were not run. *Now* is after survivors were run against more "
+        "tests, and tests were written for them: it speaks of those that were run only.",
+        "",
+        f"{late} of the killed were so by running without end. {cut} of the survivors were not run "
+        "against every test that reaches them. Tests of other rooms, tests that start other "
+        "processes, those in exact fractions of sections 4.5 and B, and tests that take more than "
+        "6 seconds were not run at all. Of "
+        f"{len(unchanged)} files without a change {unchanged.count('survived')} survive, as all "
+        "must.",
+        "",
+        "Left out, being rewritten: " + ", ".join(f"`{file}`" for file in LEFT_OUT) + ". "
+        "Of the compiled loops few were run, since each is compiled anew: "
+        + ", ".join(_run_of(found, mutants, file) for file in LOOPS)
         + ".",
         "",
-        f"- Killed: {dead} of {n}, {dead / n:.1%} (95% interval {low:.1%} to {high:.1%}); "
-        f"{sum(one['outcome'] == 'timeout' for one in sample)} of them by running without end.",
-        f"- Without the {len(same)} survivors that no test of results can tell from the original "
-        f'(their reason starts with "same"): {dead} of {able}, {dead / able:.1%} '
-        f"(95% interval {able_low:.1%} to {able_high:.1%}).",
+        "## Survivors that are not the same",
         "",
-        f"{sum('at first' in one.get('note', '') for one in sample)} of the killed survived at "
-        "first, and a test was written for each. Other tests too (the grid, ties, the frames) were "
-        "written after the list of the sample was seen: the shares say what the tests catch of "
-        "this sample, not what they would catch of a fresh one. The first round left out "
-        "simulations, and no second round was run; mutants in progress when it was stopped are "
-        "not counted.",
+        "| Mutant | What a test would have to do |",
+        "|---|---|",
+        *(f"| `{one['mutant']}` | {one['reason'] or 'not looked at'} |" for one in real),
         "",
-        "The rest of the mutants was not run, and other files were not sampled.",
-        "",
-        "## Survivors of the sample",
+        "## Survivors that are the same program",
         "",
         "| Mutant | Reason |",
         "|---|---|",
-        *(f"| `{one['mutant']}` | {one['reason']} |" for one in alive),
+        *(f"| `{one['mutant']}` | {one['reason']} |" for one in alive if one not in real),
         "",
         "## Named mutants",
         "",
@@ -391,58 +341,64 @@ def write_page(files: list[Path], n_all: int) -> None:
         "| Mutant | Outcome | By, or why not |",
         "|---|---|---|",
     ]
-    for one in found:
-        if _name(one) in KNOWN:
-            by = f"`{one['by']}`" if one["by"] else one.get("reason", "")
-            lines.append(f"| {_name(one)} | {one['outcome']} | {by} |")
+    for one in known:
+        name = str(one["mutant"]).split(" ", 1)[1].rsplit(" @", 1)[0]
+        by = f"`{one['by']}`" if one["by"] else one["reason"]
+        lines.append(f"| {name} | {one['outcome']} | {by} |")
     (RESULTS / "mutations.md").write_text("\n".join(lines) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--file", action="append", help="only these files, as in TESTS")
-    parser.add_argument("--sample", type=int, help="how many mutants to draw; all by default")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--file", action="append", help="only these files, as bounds/kl.py")
+    parser.add_argument("--sample", type=int, help="how many mutants to run; all by default")
+    parser.add_argument("--no-loops", action="store_true", help="not those of compiled loops")
+    parser.add_argument("--unchanged", action="store_true", help="no change; all must survive")
     parser.add_argument("--known", action="store_true", help="the named mutants instead")
-    parser.add_argument("--wide", action="store_true", help="all tests of the room, for survivors")
-    parser.add_argument("--part", default="0/1", help="i/n: every n-th mutant from the i-th on")
-    parser.add_argument("--work", type=Path, help="folder for the copy and caches")
+    parser.add_argument("--again", action="store_true", help="survivors first, but the same")
+    parser.add_argument("--work", type=Path, help="folder for what tests reach, and for a log")
     parser.add_argument("--out", type=Path, help="JSON lines")
     parser.add_argument("--page", type=Path, nargs="+", help="write the page from these files")
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds of processor")
+    parser.add_argument("--budget", type=float, default=3.0, help="seconds of processor a mutant")
+    parser.add_argument("--minutes", type=float, default=600.0, help="when to stop")
     args = parser.parse_args()
-    if not args.page and (args.work is None or args.out is None):
+    if args.page:
+        write_page(args.page)
+        return
+    if args.work is None or args.out is None:
         parser.error("Give --work and --out, or --page.")
-    if args.known:
-        mutants = list(known_mutants())
-    else:
-        mutants = [
-            mutant
-            for file in args.file or SAMPLED
-            for mutant in mutants_of(file, (ROOT / "src/kpp" / file).read_bytes())
-        ]
-        print(f"{len(mutants)} mutants")
-        if args.page:
-            write_page(args.page, len(mutants))
-            return
-        if args.sample is not None:
-            import numpy as np
-
-            chosen = np.random.default_rng(args.seed).permutation(len(mutants))[: args.sample]
-            mutants = [mutants[k] for k in chosen]
-    index, count = map(int, args.part.split("/"))
-    known: dict[str, str] = {}
+    mutants = all_mutants(args.file)
+    if args.no_loops:
+        mutants = [one for one in mutants if "_loops" not in one.file]
+    print(f"{len(mutants)} mutants")
+    other = list(known_mutants()) if args.known else []
+    other += unchanged_mutants() if args.unchanged else []
+    done: dict[str, str] = {}
     if args.out.exists():
         lines = map(json.loads, args.out.read_text().splitlines())
-        known = {line["mutant"]: line["outcome"] for line in lines}
+        done = {line["mutant"]: line["outcome"] for line in lines}
+    reasons = json.loads((RESULTS / "mutation_reasons.json").read_text())
+    again = [one for one in mutants if args.again and done.get(one.key) == "survived"]
+    again = [one for one in again if not read_reasons(one, reasons).startswith("same")]
+    rest = [] if other else [one for one in mutants[: args.sample] if one.key not in done]
+    mutants = again + other + rest
     args.work.mkdir(parents=True, exist_ok=True)
-    prepare(args.work.resolve())
-    for mutant in mutants[index::count]:
-        if known.get(mutant.key) == "survived" if args.wide else mutant.key not in known:
-            found = run(mutant, args.work.resolve(), args.timeout, args.wide)
-            with args.out.open("a") as out:
-                out.write(json.dumps(found) + "\n")
-            print(found["outcome"], found["seconds"], mutant.key, found["by"], flush=True)
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    os.environ |= threads | {"CI": "1"}
+    sys.dont_write_bytecode = True
+    os.chdir(ROOT)
+    import pytest
+    from mutation_runs import TESTS, Runner
+
+    until = time.time() + 60 * args.minutes
+    runner = Runner(mutants, args.work.resolve(), args.out.resolve(), args.budget, until)
+    runner.n_again = len(again)
+    # The first starts other processes; the others take minutes in exact fractions.
+    names = ["bounds/test_benchmarks_of_bounds", "geometry/test_paper_4_5_concentration"]
+    names.append("geometry/test_paper_appendix_b")
+    ignored = [f"--ignore=tests/{name}.py" for name in names]
+    options = ["-q", "-s", "-n", "0", "-p", "no:cacheprovider", "--tb=short"]
+    pytest.main([*options, *ignored, *TESTS], plugins=[runner])
 
 
 if __name__ == "__main__":

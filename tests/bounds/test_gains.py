@@ -108,6 +108,13 @@ def test_limits_by_hand():
         a = np.sqrt(8 * t / 6000)
         assert low + a * np.sqrt(low) == pytest.approx(0.1 - t / 6000 - cells)
         assert high - a * np.sqrt(high) == pytest.approx(0.1 + t / 6000 + np.log(160) / 4000)
+        # Lambda from 14 cells, a shape of 7.
+        v = np.sqrt(2 * t / 7)
+        most = (t + 5 * np.log(1 + v)) * (1 + v) / v / 4000
+        found = variance_gain_limits(0.1 * W**2, 10, 2000, W, most_cells=14)
+        low, again = np.array(found) / W**2
+        assert low + a * np.sqrt(low) == pytest.approx(0.1 - t / 6000 - most)
+        assert again == high
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -125,6 +132,13 @@ def test_limits_of_classes_by_hand(K):
 
     assert low + a * np.sqrt(low) == pytest.approx(0.3 - V * t / 6000 - tail(10 * (K - 1)))
     assert high - a * np.sqrt(high) == pytest.approx(0.3 + t / 2000 + tail(K - 1))
+    # Lambda from 14 cells, the moments from 10.
+    u = np.sqrt(2 * t / (14 * (K - 1)))
+    shape = 10 * (K - 1)
+    most = (t + shape * np.log(1 + u)) * (1 + u) / u / 2000
+    low, again = entropy_gain_limits(0.3, 10, counts, most_cells=14)
+    assert low + a * np.sqrt(low) == pytest.approx(0.3 - V * t / 6000 - most)
+    assert again == high
 
 
 @settings(deadline=None)

@@ -1,5 +1,7 @@
 """Partition oracles: the identity on any sample, and the published gains."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from zoo import random_forest, random_rows
 
 from kpp import Forest, KPPClassifier, KPPEmbedding, KPPRegressor
 from kpp.bounds import partition_oracles
+from kpp.bounds.oracles import target_facts
 
 X, Y = load_diabetes(return_X_y=True)
 
@@ -134,3 +137,37 @@ def test_refusals():
         partition_oracles(random_forest(0), random_rows(0), np.zeros(40), sample="fit")
     with pytest.raises(ValueError, match="sample must be"):
         partition_oracles(random_forest(0), random_rows(0), np.zeros(40), sample="none")
+
+
+def test_facts_of_a_target_by_hand():
+    assert target_facts(np.array([3.0, 1.0, 2.0]), 0) == {"limits": (1.0, 3.0)}
+    for n_classes, counts in ((2, [2, 1]), (4, [2, 1, 0, 0])):
+        found = target_facts(np.array([0, 0, 2]), n_classes)["class_counts"]
+        assert found.tolist() == counts
+
+
+def test_a_constant_target_has_no_share_to_explain():
+    rows = random_rows(0, 30)
+    for y in (np.full(30, 2.5), np.zeros(30, dtype=int)):
+        found = partition_oracles(random_forest(0), rows, y)
+        assert (found.root, found.gain, found.share) == (0, 0, 0)
+
+
+def test_the_residual_is_the_largest_over_trees():
+    rows = random_rows(0, 30)
+    found = partition_oracles(random_forest(0), rows, rows[:, 0])
+    assert found.residual < 1e-14
+    root = found.per_tree.root.copy()
+    root[1] += 0.5
+    wrong = replace(found, per_tree=replace(found.per_tree, root=root))
+    assert wrong.residual == pytest.approx(0.5, rel=1e-12)
+
+
+def test_a_range_that_does_not_begin_at_zero_is_as_wide_as_it_is():
+    rows = random_rows(0, 300)
+    y = (rows[:, 0] > 0).astype(float)
+    forest = random_forest(0, n_trees=1, most_splits=2)
+    near = partition_oracles(forest, rows, y).interval(y_range=(0.0, 1.0))
+    far = partition_oracles(forest, rows, y + 5).interval(y_range=(5.0, 6.0))
+    assert (far.lower, far.upper) == pytest.approx((near.lower, near.upper), rel=1e-9)
+    assert far.most == pytest.approx(0.25)

@@ -8,6 +8,7 @@ from sklearn.model_selection import KFold
 from kpp import KPPClassifier, KPPRegressor, risk_bounds
 from kpp._checks import RefusedError
 from kpp.bounds import logistic_loss_terms, rademacher_complexity, squared_loss_terms
+from kpp.bounds.rademacher import check_radius
 
 X, Y = load_diabetes(return_X_y=True)
 HONEST = {"n_estimators": 5, "regime": "honest", "fit_intercept": False, "random_state": 0}
@@ -82,3 +83,12 @@ def test_a_ball_that_does_not_hold_the_model_is_refused():
     for wrong in (0, -1, np.inf, np.nan, "1"):
         with pytest.raises(RefusedError, match="positive finite"):
             risk_bounds(model, X, Y, radius=wrong)
+
+
+def test_any_positive_finite_radius_will_do():
+    for radius in (1e-300, 0.5, 1, np.float32(2.0), 1e300):
+        assert check_radius(radius) == radius
+    assert check_radius(None) is None
+    for radius in (0, 0.0, -1.0, np.inf, np.nan, "1"):
+        with pytest.raises(RefusedError):
+            check_radius(radius)

@@ -12,6 +12,7 @@ from zoo import random_forest, random_rows
 from kpp import Forest, KPPRegressor, partition_oracles
 from kpp._checks import RefusedError
 from kpp.bounds import common_refinement
+from kpp.bounds.refinement import refine
 
 from .worlds import World, most_failures
 
@@ -123,3 +124,13 @@ def test_samples_and_refusals():
         common_refinement(crossed.fit(X, Y), X, Y, sample="fit")
     with pytest.raises(RefusedError, match="one column"):
         common_refinement(model.forest_, X, np.column_stack([Y, Y]))
+
+
+@settings(deadline=None)
+@given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 10_000))
+def test_rows_share_a_cell_where_they_share_all_leaves(n_trees, n_rows, seed):
+    leaf_ids = np.random.default_rng(seed).integers(0, 4, (n_trees, n_rows))
+    cells = refine(leaf_ids)
+    same = (leaf_ids[:, :, None] == leaf_ids[:, None, :]).all(axis=0)
+    assert np.array_equal(cells[:, None] == cells, same)
+    assert np.array_equal(np.unique(cells), np.arange(cells.max() + 1))

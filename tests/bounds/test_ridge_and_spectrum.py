@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 
 from kpp import KPPClassifier, KPPRegressor
-from kpp.bounds import bias_variance, effective_dimension, gram_spectrum
+from kpp.bounds import Spectrum, bias_variance, effective_dimension, gram_spectrum
 
 X, Y = load_diabetes(return_X_y=True)
 ALPHA = np.logspace(-4, 4, 12)[5]
@@ -199,3 +199,27 @@ def test_refusals(paper):
         bias_variance(cross, X, Y)
     with pytest.raises(ValueError, match="alpha must be positive"):
         effective_dimension(paper, X, 0.0)
+
+
+def test_a_spectrum_of_nothing_but_zeros():
+    zeros = np.zeros((2, 3))
+    spectrum = Spectrum(4, 0.0, nodes=zeros, weights=zeros + 4 / 3, coefficients=(zeros, zeros))
+    found = spectrum.trace_of_square(0.5)
+    assert (found.value, found.error) == (0, 0)
+    found = spectrum.effective_dimension(0.5)
+    assert (found.value, found.error) == (0, 0)
+    assert (spectrum.largest.value, spectrum.smallest.value) == (0, 0)
+
+
+def test_the_dimension_is_the_middle_of_both_quadratures():
+    model = KPPRegressor(n_estimators=5, alpha=1.0, random_state=0).fit(X[:120], Y[:120])
+    spectrum = gram_spectrum(model.map_, exact_rows=0, n_steps=4)
+    alpha = 0.05
+    found = spectrum.effective_dimension(alpha)
+    inside = spectrum.nodes / (spectrum.nodes + alpha)
+    upper, error = spectrum._drawn(inside)
+    above = (spectrum.weights * inside).sum(axis=1).mean()
+    below = np.mean(spectrum.n_rows - alpha * spectrum._radau_inverse(alpha))
+    assert above - below > 1e-3
+    assert found.value == pytest.approx(upper - (above - below) / 2, rel=1e-12)
+    assert found.error == pytest.approx(error + (above - below) / 2, rel=1e-12)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from kpp.bounds.kl import kl_inverse
@@ -187,10 +188,98 @@ def test_pac_bayes_squared_by_hand():
     assert parts.empirical_risk + parts.complexity == pytest.approx(without, rel=1e-9)
 
 
+def inverse_by_root(q, c):
+    """The largest p whose relative entropy is the budget, by another method."""
+
+    def above(p):
+        first = q * np.log(q / p) if q > 0 else 0.0
+        return first + (1 - q) * np.log((1 - q) / (1 - p)) - c
+
+    return brentq(above, q, 1 - 1e-16, xtol=1e-15) if q < 1 and c > 0 else max(q, float(q >= 1))
+
+
+@pytest.mark.parametrize("n_others", [1, 2])
+@pytest.mark.parametrize("sup_norm", [None, 1.5])
+def test_pac_bayes_is_the_least_over_the_grid(n_others, sup_norm):
+    # Cell by cell and row by row, as the formula says; rows without an embedding have no noise.
+    rng = np.random.default_rng(3)
+    margins = rng.normal(1.0, 1.0, size=(60, n_others))
+    psi = rng.uniform(0.2, 1.4, 60)
+    psi[:2], margins[0], margins[1] = 0.0, 2.0, -2.0
+    grid = one_cell(sigmas=[0.1, 0.25, 0.5, 1.0, 2.0], quantiles=[0.5, 1.0, 2.0])
+    parts = pac_bayes_bound(margins, psi, 0.7, grid, 0.05, sup_norm=sup_norm)
+    found = {}
+    for sigma in grid.sigmas:
+        kl = 0.7**2 / (2 * sigma**2)
+        for t in grid.quantiles:
+            losses = []
+            for row, size in zip(margins, psi, strict=True):
+                # Scores have noise sigma |psi|; a difference of two has sqrt 2 times as much, and
+                # its slack t too.
+                noise = sigma * size * (np.sqrt(2) if n_others > 1 else 1)
+                if size == 0:
+                    losses.append(float((row <= 0).any()))
+                    continue
+                slack = t * noise if sup_norm is None else t * noise * sup_norm / size
+                losses.append(min(1.0, norm.cdf((slack - row) / noise).sum()))
+            budget = (kl + np.log(2 * np.sqrt(60) * 2 * 15 / 0.05)) / 60
+            smooth = float(np.mean(losses))
+            found[sigma, t] = (inverse_by_root(smooth, budget) / norm.cdf(t), kl, smooth)
+    (sigma, t), (total, kl, smooth) = min(found.items(), key=lambda one: one[1][0])
+    assert parts.total == pytest.approx(total, rel=1e-9)
+    assert parts.cell == pytest.approx(
+        {"sigma": sigma, "t": t, "smoothed": smooth, "kl": kl, "N": 15}, rel=1e-9
+    )
+    assert parts.empirical_risk == (margins <= 0).any(axis=1).mean()
+    # N may be the caller's: cells of several grids share delta.
+    more = pac_bayes_bound(margins, psi, 0.7, grid, 0.05, sup_norm=sup_norm, n_cells=150)
+    assert more.cell["N"] == 150
+    assert more.total > parts.total
+
+
+def test_the_ramp_bound_is_the_least_over_the_margins():
+    margins = np.random.default_rng(4).normal(1.0, 1.0, size=50)
+    grid = one_cell(radii=[0.0, 0.5, 1.0], shifts=[0.0, 0.1, 0.3], margins=[0.5, 1.0, 2.0, 4.0])
+    parts = ramp_bound(margins, 0.5, 0.2, 0.8, grid, 0.05)
+    found = {}
+    for rho in grid.margins.tolist():
+        losses = [1.0 if m <= 0 else max(0.0, 1 - m / rho) for m in margins]
+        found[rho] = np.mean(losses) + 2 * (0.5 * 0.8 + 0.3) / (rho * np.sqrt(50))
+    best = min(found, key=found.__getitem__)
+    confidence = np.sqrt(np.log(3 * 3 * 4 / 0.05) / 100)
+    assert parts.cell["rho"] == best
+    assert (parts.cell["B"], parts.cell["beta"]) == (0.5, 0.3)  # 0.5 is in its own cell
+    assert parts.total == pytest.approx(found[best] + confidence, rel=1e-12)
+    assert parts.confidence == pytest.approx(confidence, rel=1e-12)
+    given = ramp_bound(margins, 0.5, 0.2, 0.8, grid, 0.05, n_cells=7)
+    assert given.confidence == pytest.approx(np.sqrt(np.log(7 / 0.05) / 100), rel=1e-12)
+
+
+def test_the_squared_bound_is_the_least_over_the_grid():
+    rng = np.random.default_rng(5)
+    y, g, psi = rng.uniform(0, 1, 40), rng.normal(0.5, 0.5, 40), rng.uniform(0.1, 1, 40)
+    sigmas, widths = [0.05, 0.1, 0.4, 1.0], [2.0, 2.5, 3.0]
+    grid = one_cell(sigmas=sigmas, widths=widths)
+    parts = pac_bayes_squared_bound(y, g, psi, (0.0, 1.0), 0.2, 1.0, grid, 0.05)
+    # A grid of one cell pays for one; N enters by its logarithm only, so 1/N of delta makes up.
+    alone = {
+        (sigma, t): pac_bayes_squared_bound(
+            y, g, psi, (0.0, 1.0), 0.2, 1.0, one_cell(sigmas=[sigma], widths=[t]), 0.05 / 12
+        ).total
+        for sigma in sigmas
+        for t in widths
+    }
+    best = min(alone, key=alone.__getitem__)
+    assert parts.total == pytest.approx(alone[best], rel=1e-12)
+    assert (parts.cell["sigma"], parts.cell["t"], parts.cell["N"]) == (*best, 12)
+
+
 def test_at_the_centre_half_of_delta_is_its_own():
     margins, norms = np.array([0.4, -0.1, 2.0, 0.5] * 25), np.full(100, 0.6)
     parts = pac_bayes_bound(margins[:, None], norms, 0.0, GRID, 0.05)
     assert parts.total == pytest.approx(float(kl_inverse(0.25, np.log(40) / 100)))
+    assert parts.complexity == 0
+    assert parts.cell == {"sigma": 0.0, "t": np.inf, "kl": 0.0, "N": 60}
     y, g = RNG.uniform(0, 1, 100), RNG.uniform(0, 1, 100)
     parts = pac_bayes_squared_bound(y, g, norms, (0.0, 1.0), 0.0, 0.6, GRID, 0.05)
     assert parts.total == pytest.approx(float(kl_inverse(np.mean((y - g) ** 2), np.log(40) / 100)))
@@ -213,3 +302,34 @@ def test_bounds_grow_with_the_distance_and_end_at_infinity():
 def test_rows_without_an_embedding():
     parts = pac_bayes_bound(np.array([[1.0], [-1.0]] * 50), np.zeros(100), 0.1, GRID, 0.05)
     assert parts.cell["smoothed"] == 0.5
+
+
+def test_beyond_the_grid_nothing_is_promised():
+    margins, norms = np.array([0.4, -0.1, 2.0, 0.05] * 25), np.full(100, 0.6)
+    far = pac_bayes_bound(margins[:, None], norms, 1e9, GRID, 0.05)
+    y = np.linspace(0, 1, 100)
+    squared = pac_bayes_squared_bound(y, 1 - y, norms, (0.0, 1.0), 1e9, 0.6, GRID, 0.05)
+    for parts, risk, N in ((far, 0.25, 60), (squared, np.mean((2 * y - 1) ** 2), 48)):
+        assert parts.empirical_risk == pytest.approx(risk, rel=1e-14)
+        assert (parts.complexity, parts.confidence, parts.cell["N"]) == (np.inf, 0.0, N)
+        assert np.isnan([parts.cell["sigma"], parts.cell["t"]]).all()
+
+
+@pytest.mark.parametrize(("divergence", "promised"), [(19.9, True), (20.1, False)])
+def test_a_cell_of_20_nats_a_row_promises_nothing(divergence, promised):
+    # The inverse of kl is 1 there to the last digit: such a cell is passed over.
+    distance = np.sqrt(2 * divergence * 4)
+    margins, norms = np.array([0.4, -0.1, 2.0, 0.05]), np.full(4, 0.6)
+    found = pac_bayes_bound(margins[:, None], norms, distance, one_cell(), 0.05)
+    y = np.linspace(0, 1, 4)
+    squared = pac_bayes_squared_bound(y, y, norms, (0.0, 1.0), distance, 0.6, one_cell(), 0.05)
+    assert np.isfinite(found.total) == np.isfinite(squared.total) == promised
+    assert min(found.total, squared.total) >= 1
+
+
+def test_beyond_the_last_ball_rows_at_zero_do_not_help():
+    # An infinite ball times rows of norm 0 is not a number, and nothing was promised of it.
+    margins, y = np.ones(10), np.linspace(0, 1, 10)
+    for radius, shift in ((1e9, 0.0), (0.0, 1e9)):
+        assert ramp_bound(margins, radius, shift, 0.0, GRID, 0.05).total == np.inf
+        assert clipped_bound(y, y, (0.0, 1.0), radius, shift, 0.0, GRID, 0.05).total == np.inf

@@ -23,7 +23,7 @@ from kpp.certificates import (
     stable_change,
     stable_radius,
 )
-from kpp.certificates.flips import flips_of
+from kpp.certificates.flips import check_epsilon, flips_of
 from kpp.certificates.leafwise import dual_bound, solve
 from kpp.certificates.node_tables import NodeTables
 from kpp.explanations import explain_distance
@@ -442,3 +442,60 @@ def test_docstrings_name_the_parameters():
         names = inspect.signature(thing).parameters
         expected = [p for p in names if p != "self" and not p.startswith("_")]
         assert sections(thing) == expected, name
+
+
+@pytest.mark.parametrize("task", ["multiclass", "regression", "targets"])
+def test_nearest_is_where_the_least_radius_leads(make_model, task):
+    epsilon = epsilon_of(task)
+    found = []
+    for seed in range(5):
+        model = make_model(seed, task=task, n_trees=4)
+        X = random_rows(seed, 12)
+        tables = NodeTables.of(model.additive_)
+        scores, w = scores_of(model, X), np.atleast_2d(model.node_coef_)
+        flips = list(flips_of(tables, scores, check_epsilon(model.additive_, epsilon)))
+        by_method = {"leafwise": certify(model, X, epsilon=epsilon)}
+        by_method["lipschitz"] = certify(model, X, epsilon=epsilon, method="lipschitz")
+        leaf_ids = model.map_.on(X).leaf_ids
+        solved = [solve(tables, flip, leaf_ids).radius for flip in flips]
+        for i in range(len(X)):
+            paper, leafwise_radius = {}, {}
+            for number, flip in enumerate(flips):
+                if i not in flip.rows:
+                    continue
+                place = int(np.flatnonzero(flip.rows == i)[0])
+                if task == "multiclass":
+                    c = int(scores[i].argmax())
+                    gap = (scores[i, c] - scores[i, flip.to]) / np.linalg.norm(w[c] - w[flip.to])
+                else:
+                    k = number // 2  # falling and rising, target by target
+                    gap = np.broadcast_to(epsilon, len(w))[k] / np.linalg.norm(w[k])
+                paper[number] = gap**2
+                leafwise_radius[number] = max(solved[number][place], gap**2)
+            for method, radii in (("lipschitz", paper), ("leafwise", leafwise_radius)):
+                certificate = by_method[method]
+                least = min(radii.values())
+                assert certificate.radius[i] == pytest.approx(least, rel=1e-9)
+                near = {flips[k].to for k, r in radii.items() if r <= least * (1 + 1e-9)}
+                if np.isfinite(least):
+                    assert certificate.nearest[i] in near
+                    found.append(len(near) < len(radii))
+    assert np.mean(found) > 0.3  # more than one flip, and not all alike
+
+
+def test_a_crossing_is_a_leaf_with_its_distance_and_its_change(make_model, leaves_of):
+    found = 0
+    for seed in range(6):
+        model = make_model(seed, n_trees=4, most_splits=8)
+        X = random_rows(seed, 10)
+        certificate, tables = certify(model, X), leaves_of(model)
+        sign = np.where(model.decision_function(X) > 0, 1.0, -1.0)
+        for i, leaves in enumerate(model.apply(X)):
+            for crossing in certificate.splits_to_cross(i):
+                own, distance, value = tables[crossing.tree]
+                at = int(np.flatnonzero(own == leaves[crossing.tree])[0])
+                change = sign[i] * (value[0, at] - value[0])
+                off = np.abs(distance[at] - crossing.distance) + np.abs(change - crossing.change)
+                assert np.delete(off, at).min() < 1e-12
+                found += 1
+    assert found > 30

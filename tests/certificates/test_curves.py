@@ -44,7 +44,7 @@ def test_robust_accuracy_is_as_defined(classifier):
     assert curve(0.0) == classifier.score(X, Y)
     assert curve(curve.u_max) == 0.0  # also in floating point
     assert curve.values[-1] == 0.0
-    assert curve.radii[[0, -1]].tolist() == [0.0, curve.u_max]
+    np.testing.assert_allclose(curve.radii, curve.u_max * np.arange(201) / 200, rtol=1e-12)
 
 
 def test_leafwise_accuracy_ends_at_the_rows_that_never_flip(make_model):
@@ -309,3 +309,37 @@ def test_pointwise_accuracy_counts_rows(classifier):
     assert each.dtype == bool
     assert each.mean() == curve(u)
     assert np.array_equal(each, (classifier.predict(X) == Y) & (certify(classifier, X).radius > u))
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
+def test_the_end_of_an_error_curve_in_any_unit(unit):
+    # At u_max the Lipschitz bound alone allows an error as large as the largest target.
+    model = KPPRegressor(n_estimators=5, alpha=0.1, random_state=0).fit(DX[::2], unit * DY[::2])
+    y = unit * DY
+    curve = robustness_curve(model, DX, y, method="lipschitz")
+    norm = np.linalg.norm(model.node_coef_)
+    assert (norm < 1) == (unit < 1)
+    assert curve.u_max == pytest.approx((y.max() / norm) ** 2, rel=1e-9)
+    error = np.abs(y - model.predict(DX))
+    for u in (0.0, 0.01, 1.0):
+        expected = np.square(error + norm * np.sqrt(u)).mean()
+        assert curve(u) == pytest.approx(expected, rel=1e-9)
+    # Where a quadratic in the root of u doubles.
+    at = np.sqrt(curve.u_half)
+    mse, mae = np.square(error).mean(), error.mean()
+    assert norm**2 * at**2 + 2 * mae * norm * at == pytest.approx(mse, rel=1e-9)
+    # A column of targets is the same targets.
+    column = robustness_curve(model, DX, y[:, None], method="lipschitz")
+    assert np.array_equal(column.values, curve.values)
+
+
+def test_neighbours_on_the_grid_of_mu_are_19_percent_apart():
+    # The page on certificates promises that a bound is at most so far above the best one.
+    assert pytest.approx(1.189207115002721, rel=1e-15) == RATIO
+
+
+def test_a_plot_reaches_as_far_as_its_longest_curve(classifier):
+    short, long = (robustness_curve(classifier, X, Y, radii=[0.0, end]) for end in (0.1, 0.4))
+    for curves in ([short, long], [long, short]):
+        display = RobustnessCurveDisplay(curves).plot()
+        assert display.ax_.get_xlim() == (0, 0.4)

@@ -4,6 +4,7 @@ Each case is one in which the computed number is too large, and the term that is
 what keeps the certificate true.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,9 +12,10 @@ import pytest
 from zoo import random_forest, random_rows
 
 from kpp import KPPClassifier
-from kpp.certificates import certify, leafwise
+from kpp.certificates import certify, certify_raw, leafwise
 from kpp.certificates.boxes import BoxFlip, Splits, least_values
 from kpp.certificates.flips import Flip
+from kpp.certificates.lipschitz import safe_lipschitz_radius
 from kpp.certificates.node_tables import Contrast, NodeTables
 from kpp.forest import Forest, Tree
 
@@ -69,6 +71,26 @@ def test_the_dual_bound_is_lowered_below_the_exact_distance(make_model):
             )
             above += Fraction(float(bound[0])) > exact
     assert above > 10  # rounding does make it too large
+
+
+@pytest.mark.parametrize("size", [0.01, 0.5, 3.0])
+def test_leaves_that_flip_are_looked_for_where_there_are_some(make_model, size):
+    # Every leaf lowers the margin by 0 or by half of it; within one tree nothing flips.
+    model = make_model(0, n_trees=1)
+    tables = NodeTables.of(model.additive_)
+    leaf_ids = np.ascontiguousarray(model.map_.on(random_rows(0, 1)).leaf_ids)
+    value = np.where(np.arange(tables.forest.n_nodes) == leaf_ids[0, 0], 0.0, -size / 2)
+    found = leafwise.solve(tables, flip_to(value, size), leaf_ids)
+    assert found.never.all()
+    assert found.radius[0] == found.flip_mu[0] == np.inf
+    # Every other leaf flips: some at a finite mu, above 0.
+    found = leafwise.solve(tables, flip_to(3 * value, size, norm=100.0), leaf_ids)
+    assert not found.never.any()
+    assert 0 < found.radius[0] < np.inf
+    assert 0 < found.flip_mu[0] < np.inf
+    # The row's own leaf has lost already, by less than or more than 1.
+    found = leafwise.solve(tables, flip_to(value, -size), leaf_ids)
+    assert (found.radius[0], found.flip_mu[0]) == (0, 0)
 
 
 def test_leaf_values_that_are_further_apart_than_the_coefficients_say(make_linear):
@@ -139,6 +161,12 @@ def test_a_sum_over_a_box_that_rounds_up_certifies_nothing():
     # A margin of 0 is no counterexample either: below it by more than rounding is.
     box = BoxFlip(splits, flip_to(value, -1.0), least_values(forest, value))
     assert box.flips_below[0] < 1
+    # Four trees: eight roundings, twice, of all sizes and the offset; and the model's own tau.
+    sigma = float(2 * Fraction(8, 2**53 - 8) * sum(map(Fraction, [1.0, a, a, 2 * a, 1.0])))
+    assert box.slack[0] == pytest.approx(sigma, rel=1e-12, abs=0)
+    assert box.need[0] == pytest.approx(1 + sigma, rel=1e-16, abs=0)
+    box = BoxFlip(splits, flip_to(value, -1.0, tau=0.25), least_values(forest, value))
+    assert box.flips_below[0] == pytest.approx(1 - 0.5 - sigma, rel=1e-16, abs=0)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -167,3 +195,45 @@ def test_a_box_holds_every_float_within_its_radius(seed):
             tight += most > np.nextafter(x[j] + step[j], np.inf)
             tight += least < np.nextafter(x[j] - step[j], -np.inf)
     assert tight > 20  # a side rounded outward would not do without the step rounded up
+
+
+def test_the_first_threshold_ends_a_box_without_any_effort():
+    # One stump at 0.5, and it decides: from 0.25 the radius is 0.25, less some roundings.
+    tree = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0, 0, 0], threshold=[0.5, 0, 0])
+    forest = Forest.from_trees([tree], n_features=1)
+    model = KPPClassifier(forest, regime="fixed", node_weight="uniform", alpha=0.01)
+    model.fit(np.array([[0.0], [1.0]] * 10), np.array([0, 1] * 10))
+    X = np.array([[0.25], [2.5]])
+    for effort in (0, 1000):
+        found = certify_raw(model, X, effort=effort).radius
+        assert (found < [0.25, 2.0]).all()
+        np.testing.assert_allclose(found, [0.25, 2.0], rtol=1e-13)
+
+
+def test_the_papers_radius_is_lowered_by_all_that_is_rounded(make_model):
+    # (1 - 2 * 1/16 - 2 * 1/8) / 2 = 5/16; less the relative rounding, some 80 units.
+    tables = NodeTables.of(make_model(0).additive_)
+    flip = replace(flip_to(np.zeros(1), 0.0, norm=2.0, tau=1 / 16), weight_error=1 / 8)
+    found = Fraction(float(safe_lipschitz_radius(tables, flip)[0]))
+    lost = float(1 - found / Fraction(5, 16) ** 2)
+    assert tables.rounding > 50 * UNIT
+    assert lost == pytest.approx(tables.rounding, rel=0.05, abs=0)
+    # Where all that is rounded is more than the margin nothing is left.
+    flip = replace(flip, weight_error=1.0)
+    assert safe_lipschitz_radius(tables, flip)[0] == 0
+
+
+def test_the_least_value_below_each_node():
+    forest = random_forest(1, n_trees=4)
+    value = np.random.default_rng(0).normal(size=forest.n_nodes)
+    found = least_values(forest, value)
+    for v in range(forest.n_nodes):
+        below, todo = [], [v]
+        while todo:
+            u = todo.pop()
+            child = int(forest.left[u])
+            if child < 0:
+                below.append(value[u])
+            else:
+                todo += [child, child + 1]
+        assert found[v] == min(below)

@@ -287,3 +287,11 @@ def test_only_the_model_knows_of_trees_without_a_target():
     model = KPPClassifier(spec, alpha=0.1).fit(X, y)
     assert operator_concentration(model, X[:5]).independent_trees is True
     assert operator_concentration(model.map_, X[:5]).independent_trees is None
+
+
+def test_the_operator_bound_is_the_larger_root():
+    # x^2 - 2 s x - 2 v t / K = 0 with s = n t / (3 K) has one root above 2 s, and one below 0.
+    for n, K in ((5, 4), (20, 1000)):
+        bound, leading = bernstein_terms(0.5, K, n, 0.1)
+        assert bound > 2 * n * np.log(4 * n / 0.1) / (3 * K)
+        assert bound > leading > 0

@@ -1,7 +1,9 @@
 """The check on real pairs would notice a map that is no isometry."""
 
+import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes
+from zoo import random_forest, random_node_weight, random_rows
 
 from kpp import KPPEmbedding
 from kpp.geometry import BlockMap, PathMap, check_isometry, path_weights
@@ -20,6 +22,30 @@ def test_holds(fitted):
     assert check.path.max() > 0
     assert check.holds
     assert check.tolerance < 1e-12
+
+
+@pytest.mark.parametrize("normalize", ["forest", "tree"])
+def test_the_tolerance_is_a_rounding_for_every_term(normalize):
+    # Two rows have at most twice the coordinates of one; squares of at most twice the largest norm.
+    forest = random_forest(0, n_trees=4)
+    weights = path_weights(forest, random_node_weight(0, forest))
+    embedding, X = PathMap(forest, weights, normalize=normalize), random_rows(0, 30)
+    dense = embedding.on(X).to_csr().toarray()
+    most = (dense > 0).sum(axis=1).max()
+    # The largest squared norm that a leaf of each tree can have.
+    largest = 0.0
+    for a, b in zip(forest.tree_offsets, forest.tree_offsets[1:], strict=False):
+        norms = []
+        for v in range(a, b):
+            total, u = 0.0, v
+            while u >= 0:
+                total += embedding.squared_scale[u]
+                u = int(forest.parent[u])
+            norms.append(total if forest.left[v] < 0 else 0.0)
+        largest += max(norms)
+    assert largest < 0.99  # or a power of it would not be seen
+    expected = np.finfo(float).eps * 2 * most * 2 * largest
+    assert check_isometry(embedding, X).tolerance == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 def test_path_side_by_sets_of_nodes(fitted):
@@ -71,3 +97,12 @@ def test_refused(fitted):
         check_isometry(PathMap(model.forest_, leaf_weights), X)
     with pytest.raises(ValueError, match="no rows"):
         check_isometry(model, X[:0])
+
+
+@pytest.mark.parametrize("size", [1e-3, 1e3])
+def test_tree_masses_of_any_size(size):
+    forest = random_forest(0, n_trees=4)
+    weights = path_weights(forest, size * random_node_weight(0, forest))
+    check = check_isometry(PathMap(forest, weights, normalize="tree"), random_rows(0, 30))
+    assert check.path.max() > 0.1
+    assert check.holds

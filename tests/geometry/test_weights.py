@@ -244,3 +244,25 @@ def test_a_forest_of_roots_explains_itself():
     forest = Forest.from_trees([root, root], n_features=1)
     with pytest.raises(ValueError, match="S_T = 0: none of the 2 trees has a split"):
         path_weights(forest, "uniform")
+
+
+def test_leaves_right_below_a_root_by_hand():
+    # Node 0 is the first root. omega(leaf) = a(leaf) + a(root) / 2, and a root has half its own
+    # weight; a tree of one leaf is a root too.
+    stump = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0, 0, 0], threshold=[0, 0, 0])
+    leaf = Tree(left=[-1], right=[-1], feature=[0], threshold=[0.0])
+    for trees in ([stump, leaf, stump], [leaf, stump, stump]):
+        forest = Forest.from_trees(trees, n_features=1)
+        weights = path_weights(forest, "uniform", leaf_weight=2.0)
+        parts = {3: [0.5, 2.5, 2.5], 1: [1.0]}
+        expected = np.concatenate([parts[len(tree.left)] for tree in trees])
+        np.testing.assert_array_equal(weights.edge, expected)
+        assert weights.forest_mass == 5 + 5 + 2
+        assert weights.tree_mass.tolist() == [{3: 5.0, 1: 2.0}[len(tree.left)] for tree in trees]
+
+
+def test_without_any_mass_the_divisor_is_one():
+    forest = random_forest(0)
+    weights = path_weights(forest, np.zeros(forest.n_nodes), allow_no_mass=True)
+    assert weights.forest_mass == 1
+    assert not weights.edge.any()

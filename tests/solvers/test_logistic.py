@@ -149,6 +149,16 @@ def test_not_converged_is_said(monkeypatch):
     assert not path.converged.any()
 
 
+@pytest.mark.parametrize("max_iter", [3, 4, 6, 9, 14])
+def test_max_iter_limits_the_products_within_a_step_too(way, max_iter):
+    # A step takes conjugate gradients, one product each, as many as are left; the gradient at its
+    # end takes one more. Without a limit the steps of this fit take dozens.
+    phi, codes, _ = make(2)
+    with pytest.warns(ConvergenceWarning):
+        path = logistic_path(phi, codes, [1e-9], tol=1e-14, max_iter=max_iter)
+    assert max_iter <= path.n_iter_by_alpha[0] <= max_iter + 1
+
+
 def test_refused_alphas():
     phi, codes, _ = make(2)
     with pytest.raises(ValueError, match="alpha must be positive and finite"):

@@ -7,6 +7,7 @@ from zoo import random_forest, random_node_weight, random_rows
 
 from kpp.geometry import PathMap, path_weights
 from kpp.solvers import Loss, NewtonProblem, SquaredLoss, log_loss, pose
+from kpp.solvers.problem import mean_squared_spread
 
 N_ROWS = 30
 
@@ -113,3 +114,79 @@ def test_a_new_loss_is_one_object():
     mine = objective(np.append(w, solved.intercept[0]))
     other = minimize(objective, np.zeros(dense.shape[1] + 1), method="BFGS", tol=1e-12)
     assert mine <= other.fun + 1e-12
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("present", [[1], [0, 2], [0, 1, 2]])
+def test_classes_without_rows_are_almost_impossible(present, fit_intercept):
+    # Log-odds of -30 against the classes that there are; these have their own regression.
+    forest = random_forest(0, n_trees=4)
+    phi = PathMap(forest, path_weights(forest, random_node_weight(0, forest))).on(
+        random_rows(0, N_ROWS)
+    )
+    rng = np.random.default_rng(0)
+    codes, weight = rng.choice(present, N_ROWS), rng.random(N_ROWS) + 0.1
+    codes[0], weight[0] = 3, 0.0  # a class whose rows have no weight is not there
+    options = {"tol": 1e-10, "max_iter": 500}
+    problem = pose(log_loss(4), phi, codes, weight, fit_intercept=fit_intercept)
+    found = problem.solve(np.array([0.01, 0.1]), **options)
+    absent = [k for k in range(4) if k not in present]
+    assert (found.dual[:, :, absent] == 0).all()
+    assert (found.dual[:, 0] == 0).all()
+    assert (found.intercept[:, absent] == -30).all()
+    if len(present) == 1:
+        assert (found.dual == 0).all()
+        assert (found.intercept[:, present] == 0).all()
+        assert found.converged.all()
+        return
+    kept = phi.rows(weight > 0)
+    own = NewtonProblem(
+        kept,
+        np.searchsorted(present, codes[1:]),
+        weight[1:],
+        loss=log_loss(len(present)),
+        fit_intercept=fit_intercept,
+    ).solve([0.01, 0.1], **options)
+    for k in range(2):
+        score = kept @ (kept.T @ found.dual[k, 1:]) + found.intercept[k]
+        theirs = kept @ (kept.T @ own.dual[k]) + own.intercept[k]
+        p = log_loss(4).link(score)
+        np.testing.assert_allclose(p[:, present], log_loss(len(present)).link(theirs), atol=1e-9)
+        assert (p[:, absent] < 1e-9).all()
+
+
+@pytest.mark.parametrize("only", [0, 1])
+def test_one_class_of_two_is_certain(only):
+    forest = random_forest(0, n_trees=4)
+    phi = PathMap(forest, path_weights(forest, random_node_weight(0, forest))).on(
+        random_rows(0, N_ROWS)
+    )
+    problem = pose(log_loss(2), phi, np.full(N_ROWS, only), np.ones(N_ROWS))
+    found = problem.solve(np.array([0.1]), tol=1e-8, max_iter=10)
+    assert (found.dual == 0).all()
+    assert found.intercept.tolist() == [[30.0 if only else -30.0]]
+
+
+def test_tolerances_of_the_losses():
+    # Of the search for alpha and of the fit that is kept, relative to each loss's own scale.
+    assert (SquaredLoss.search_tol, SquaredLoss.final_tol) == (1e-3, 1e-4)
+    for loss in (log_loss(2), log_loss(3)):
+        assert (loss.search_tol, loss.final_tol) == (1e-5, 1e-6)
+        assert loss.is_averaged
+    assert not SquaredLoss.is_averaged
+
+
+def test_the_spread_of_rows_by_hand():
+    forest = random_forest(0, n_trees=4)
+    phi = PathMap(forest, path_weights(forest, random_node_weight(0, forest))).on(
+        random_rows(0, N_ROWS)
+    )
+    weight = np.random.default_rng(0).integers(0, 4, N_ROWS).astype(float)
+    dense = phi.to_csr().toarray()
+    mean = np.average(dense, axis=0, weights=weight)
+    spread = np.average(np.square(dense - mean).sum(axis=1), weights=weight)
+    expected = spread * weight[weight > 0].mean()
+    assert mean_squared_spread(phi, weight) == pytest.approx(expected, rel=1e-10)
+    # All rows in one place: 1, times the mean weight.
+    same = phi.rows(np.zeros(N_ROWS, dtype=int))
+    assert mean_squared_spread(same, weight) == pytest.approx(weight[weight > 0].mean(), rel=1e-12)
