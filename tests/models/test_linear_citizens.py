@@ -120,9 +120,9 @@ def test_read_only_and_strided_rows(diabetes):
 @pytest.mark.parametrize(
     ("estimator", "regime", "phases"),
     [
-        (KPPRegressor, "shared", [5, 5, 1]),
-        (KPPClassifier, "honest", [1, 5, 1]),
-        (KPPRegressor, "cross-fit", [5, 5, 5]),
+        (KPPRegressor, "shared", [5, 6, 1]),
+        (KPPClassifier, "honest", [1, 6, 1]),
+        (KPPRegressor, "cross-fit", [5, 6, 5]),
     ],
 )
 def test_progress(diabetes, cancer, capsys, estimator, regime, phases):

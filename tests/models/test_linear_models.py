@@ -192,7 +192,12 @@ def test_scoring(cancer):
     assert model.cv_scores_.max() == pytest.approx((oof == y).mean())
     named = small(KPPClassifier, scoring="neg_log_loss").fit(X, y)
     default = small(KPPClassifier).fit(X, y)
-    np.testing.assert_allclose(named.cv_scores_, default.cv_scores_, rtol=1e-9)
+    # By its own loss a classifier leaves out small alphas, once they are worse; what both score is
+    # solved from other starts, to the tolerance of the search.
+    assert default.alpha_ == named.alpha_
+    shared = len(default.alphas_)
+    np.testing.assert_allclose(named.alphas_[-shared:], default.alphas_)
+    np.testing.assert_allclose(named.cv_scores_[-shared:], default.cv_scores_, rtol=2e-3)
 
 
 def test_weights_reach_the_scoring(diabetes):

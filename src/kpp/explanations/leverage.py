@@ -16,7 +16,6 @@ from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.models.asking import Question, ask
-from kpp.models.fits import LinearFit
 
 # The hat matrix is an array of n x n numbers, and factorising it takes n^3 / 3 steps.
 MOST_ROWS = 5000
@@ -33,7 +32,7 @@ class LeaveOneOut(Shown):
     rows : int array of shape (n_fit_rows,)
         Numbers of the rows of the fit in the X that the model was fitted on.
     residuals : array of shape (n_fit_rows,) or (n_fit_rows, n_targets)
-        :math:`e_i = y_i - g(x_i)`.
+        :math:`e_i = y_i - g(x_i)`, of the exact solution: a fit stops within its `tol` of it.
     leverage : array of shape (n_fit_rows,)
         :math:`h_i = \partial g(x_i) / \partial y_i`, in [0, 1].
     loo_residuals : array of shape (n_fit_rows,) or (n_fit_rows, n_targets)
@@ -157,10 +156,15 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
         )
     target, weight = _fit_data(question, y, sample_weight, rows)
     embedding = fit.map
-    residuals = target - (embedding.matmat(fit.node_coef.T) + fit.intercept)
-    _check_fit(fit, embedding, residuals, target, weight)
-    intercept = question.model.fit_record_.fit_intercept
-    kept = _one_minus_leverage(embedding, fit.alpha, weight, intercept)
+    record = question.model.fit_record_
+    fitted = embedding.matmat(fit.node_coef.T) + fit.intercept
+    if fit.center is not None:
+        # What is fitted is what the centre leaves.
+        start = embedding.matmat(fit.center.node_coef.T) + fit.center.intercept
+        target, fitted = target - start, fitted - start
+    kept, dual = _solve(embedding, fit.alpha, weight, record.fit_intercept, target)
+    residuals = target - _fitted(embedding, dual, weight, record.fit_intercept, target)
+    _check_fit(fit.alpha, embedding, target - fitted - residuals, target, weight, record.tol)
     loo = residuals / kept[:, None]
     single = np.ndim(question.model.node_coef_) == 1
     return LeaveOneOut(
@@ -195,41 +199,47 @@ def _fit_data(
 
 
 def _check_fit(
-    fit: LinearFit,
+    alpha: float,
     embedding: MapBlock,
-    residuals: FloatArray,
+    apart: FloatArray,
     target: FloatArray,
     weight: FloatArray,
+    tol: float,
 ) -> None:
-    """At the solution, alpha times the dual coefficient is the weighted residual."""
-    dual = fit.alpha * fit.dual
-    spread = np.abs(weight[:, None] * (target - target.mean(axis=0))).max(initial=0.0)
-    if np.abs(dual - weight[:, None] * residuals).max() <= 1e-3 * max(spread, 1e-300):
+    """The fit must be the solution for these targets and weights, to its own tolerance."""
+    # An objective within 1 + tol of its minimum has fitted values within about sqrt(tol) of the
+    # target's spread.
+    share = weight / weight.sum()
+    spread = np.sqrt(share @ np.square(target - share @ target))
+    if (np.sqrt(share @ np.square(apart)) <= (1e-3 + 2 * np.sqrt(tol)) * spread).all():
         return
     size = float(np.square(embedding.row_norms()).max(initial=0.0))
-    if fit.alpha < SMALLEST_ALPHA * size:
+    if alpha < SMALLEST_ALPHA * size:
         raise ValueError(
-            f"alpha={fit.alpha:.3g} is too small beside the kernel, whose diagonal reaches "
-            f"{size:.3g}: the residuals of the fit are rounding errors, and do not fit its dual "
-            "coefficients. Fit with a larger alpha. If y or sample_weight are not those of the "
-            "fit, this is the error as well."
+            f"alpha={alpha:.3g} is too small beside the kernel, whose diagonal reaches "
+            f"{size:.3g}: the residuals of the fit are rounding errors. Fit with a larger alpha. "
+            "If y or sample_weight are not those of the fit, this is the error as well."
         )
     raise ValueError(
-        "y and sample_weight are not those that the model was fitted on: the residuals do not "
-        "fit its dual coefficients. Pass the y and the sample_weight of fit. If they are, the "
-        "fit did not converge: raise max_iter."
+        "y and sample_weight are not those that the model was fitted on: its fitted values are "
+        "not those of ridge regression on them. Pass the y and the sample_weight of fit. If they "
+        "are, the fit did not converge: raise max_iter."
     )
 
 
-def _one_minus_leverage(
-    embedding: MapBlock, alpha: float, weight: FloatArray, fit_intercept: bool
-) -> FloatArray:
-    r""":math:`1 - h_i = [\alpha (A + \alpha I)^{-1}]_{ii} - u_i^2`, :math:`u \propto s^{1/2}`."""
+def _solve(
+    embedding: MapBlock, alpha: float, weight: FloatArray, fit_intercept: bool, target: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    r"""Return :math:`1 - h_i` and the dual coefficients, to rounding whatever the fit's tolerance.
+
+    :math:`1 - h_i = [\alpha (A + \alpha I)^{-1}]_{ii} - u_i^2` with :math:`u \propto s^{1/2}`.
+    """
     root = np.sqrt(weight)
     if not fit_intercept:
-        gram = embedding.gram()
+        gram, centred = embedding.gram(), target
     else:
         gram = embedding.centered(embedding.mean_row(weight)).gram()
+        centred = target - weight @ target / weight.sum()
     # A = D^(1/2) Phi_c Phi_c' D^(1/2), in place: it is the largest array here.
     gram *= root[:, None]
     gram *= root
@@ -243,8 +253,25 @@ def _one_minus_leverage(
         gram += stiff * np.outer(u, u)
         constant = alpha / (alpha + stiff) * np.square(u)
     factor = linalg.cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
+    # The right-hand side is orthogonal to u, and so is the solution.
+    dual = root[:, None] * linalg.cho_solve(factor, root[:, None] * centred, check_finite=False)
     # Only the diagonal is needed; from Cholesky's factor the inverse costs no second factorisation.
     inverse, _ = linalg.lapack.dpotri(factor[0], lower=1, overwrite_c=True)
     kept: FloatArray = alpha * inverse.diagonal() - constant
     # 1 - h_i divides the residual: rounding must not make it 0 or negative.
-    return np.clip(kept, np.finfo(float).eps, 1.0)
+    return np.clip(kept, np.finfo(float).eps, 1.0), dual
+
+
+def _fitted(
+    embedding: MapBlock,
+    dual: FloatArray,
+    weight: FloatArray,
+    fit_intercept: bool,
+    target: FloatArray,
+) -> FloatArray:
+    """What dual coefficients predict for the rows of the fit, shape (n_rows, n_targets)."""
+    scores = embedding.gram_matvec(dual)
+    if not fit_intercept:
+        return scores
+    share = weight / weight.sum()
+    return scores + share @ (target - scores)
