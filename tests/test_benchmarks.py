@@ -36,9 +36,29 @@ def test_speed_fit(tmp_path):
     command = [sys.executable, BENCHMARKS / "speed_fit.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
     result = json.loads((tmp_path / "speed_fit.json").read_text())
-    assert [row["what"] for row in result["fit"]] == ["logistic, breast_cancer, 569 rows"]
-    assert result["memory"][0]["nodes"] > 1000
+    assert [row["what"] for row in result["fit"]] == ["breast_cancer, 300 rows"] * 2
+    assert [row["threads"] for row in result["fit"]] == [1, 2]
+    assert result["boosted"][0]["growing_s"] > 0
+    assert result["memory"][0]["kpp"]["nodes"] > 1000
     assert "times the growing" in (tmp_path / "speed_fit.md").read_text()
+
+
+def test_leaf_size(tmp_path):
+    command = [sys.executable, BENCHMARKS / "leaf_size.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    (row,) = json.loads((tmp_path / "leaf_size.json").read_text())["sets"]
+    nodes = [leaf["nodes"] for leaf in row["leaves"]]
+    assert nodes == sorted(nodes, reverse=True)
+    assert "| median |" in (tmp_path / "leaf_size.md").read_text()
+
+
+def test_scale_rows(tmp_path):
+    command = [sys.executable, BENCHMARKS / "scale_rows.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    result = json.loads((tmp_path / "scale_rows.json").read_text())
+    assert [row["rows"] for row in result["fits"]] == [500, 1000]
+    assert min(row["seconds"] for row in result["fits"]) > 0
+    assert "slope" in (tmp_path / "scale_rows.md").read_text()
 
 
 def test_speed_predict(tmp_path):

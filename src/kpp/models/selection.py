@@ -234,8 +234,8 @@ def select(
         best = _last_best(merits)
         if settings.alphas is not None or 0 < best < len(taus) - 1 or len(taus) < 2:
             break
-        if merits[best] == merits[1 if best == 0 else -2]:
-            break  # a tie with its neighbour: nothing to gain beyond
+        if merits[best] - merits[1 if best == 0 else -2] <= loss.negligible:
+            break  # next to a tie with its neighbour: nothing to gain beyond
         if offset is not None and best > 0 and extension == EXTENSIONS:
             break  # what the penalty shrinks to is best as it is
         if extension == EXTENSIONS:

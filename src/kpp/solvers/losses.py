@@ -38,6 +38,8 @@ class Loss(ABC):
         the out-of-fold predictions that are kept.
     alphas_share_products : bool
         Whether one more alpha costs no product with the Gram.
+    negligible : float
+        A gain of the mean loss that is not worth another alpha.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Loss(ABC):
     search_tol: float
     final_tol: float
     alphas_share_products: bool = False
+    negligible: float = 0.0
 
     @abstractmethod
     def prepare(self, target: AnyArray) -> Any:
@@ -151,6 +154,8 @@ class LogLoss(Loss):
     name = "log loss"
     is_averaged = True
     search_tol, final_tol = 5e-3, 1e-3
+    # Where classes are told apart without a mistake the loss goes on falling to 0 with alpha.
+    negligible = 1e-4
     n_classes: int
 
     @abstractmethod
