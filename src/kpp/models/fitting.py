@@ -116,8 +116,8 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         part_offset = None if offset is None else offset[own]
         problem = settings.pose(layer.map, target[own], weight[own], part_offset)
         if selection is not None and len(layers) == 1:
-            guess = _first_guess(selection.solutions, weight, alphas[-1], settings)
-            problem.start_at(*guess)
+            problem.start_at(*_first_guess(selection.solutions, weight, alphas[-1], settings))
+        if selection is not None:
             # The folds' maps hold leaf ids of their own; what is kept of them are parts of the
             # model's map.
             selection.solutions.clear()
