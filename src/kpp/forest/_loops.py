@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kpp._compile import compiled
-from kpp.forest.nodes import bit_of
+from kpp.forest.nodes import bit_of, category_goes_left, is_categorical, is_oblique, least_sum
 
 # Rows that walk down a tree together. Their steps are independent of each other, so the
 # processor overlaps the memory look-ups that a single walk would have to wait for.
@@ -182,3 +182,58 @@ def route_any(
                     row[n_left] = i
                     n_left += np.uint64(child >= 0)
                 n_walking = np.int64(n_left)
+
+
+@compiled("in f8[,]; Nodes; i8; i8; i8; i8; out i4[,]")
+def route_oblique(
+    X: Any,
+    nodes: Any,
+    first_row: Any,
+    last_row: Any,
+    first_tree: Any,
+    last_tree: Any,
+    leaf_ids: Any,
+) -> None:
+    """Like `route_any`, with oblique splits: a sum of columns in place of one column.
+
+    The sum is taken in float64, term after term in stored order: the same bits as
+    ``a[0] * x[0] + a[1] * x[1] + ...`` in NumPy, with no fused product.
+    """
+    tree_offsets, left = nodes.tree_offsets, nodes.left
+    feature, threshold, missing_left = nodes.feature, nodes.threshold, nodes.missing_left
+    category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
+    term_offsets, term_columns = nodes.term_offsets, nodes.term_columns
+    term_weights = nodes.term_weights
+    node = np.empty(ROWS_TOGETHER, np.uint32)
+    row = np.empty(ROWS_TOGETHER, np.uint32)
+    for tree in range(first_tree, last_tree):
+        root = tree_offsets[tree]
+        for start in range(first_row, last_row, ROWS_TOGETHER):
+            n_walking = min(ROWS_TOGETHER, last_row - start)
+            for j in range(n_walking):
+                node[j] = root
+                row[j] = start + j
+            while n_walking > 0:
+                n_left = 0
+                for j in range(n_walking):
+                    v = node[j]
+                    i = row[j]
+                    child = left[v]
+                    leaf_ids[tree, i] = v
+                    if child < 0:
+                        continue
+                    at = X[i]
+                    if is_oblique(term_offsets, v):
+                        x = least_sum(term_offsets, term_columns, term_weights, v, at, at)
+                    else:
+                        x = at[feature[v]]
+                    if np.isnan(x):
+                        goes_left = missing_left[v]
+                    elif is_categorical(category_offsets, v):
+                        goes_left = category_goes_left(category_offsets, category_bits, v, x)
+                    else:
+                        goes_left = x <= threshold[v]
+                    node[n_left] = np.uint32(child if goes_left else child + 1)
+                    row[n_left] = i
+                    n_left += 1
+                n_walking = n_left

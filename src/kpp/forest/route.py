@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, FloatArray, IntArray
-from kpp.forest._loops import route_any, route_numerical
+from kpp.forest._loops import route_any, route_numerical, route_oblique
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
@@ -54,6 +54,8 @@ def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
     # The minimum is NaN as soon as one entry is, and needs no array of its own.
     if len(forest.category_offsets) or (forest.allows_nan and rows.size and np.isnan(rows.min())):
         walk = route_any
+    if len(forest.term_offsets):
+        walk = route_oblique
     nodes = forest.nodes
     run_blocks(lambda b: walk(rows, nodes, *tasks[b], leaf_ids), len(tasks), n_jobs)
     leaf_ids.flags.writeable = False
