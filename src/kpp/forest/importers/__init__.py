@@ -12,12 +12,16 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kpp.forest.arrays import Forest
-from kpp.forest.importers import sklearn, sklearn_hist
+from kpp.forest.importers import oblique, sklearn, sklearn_hist
 from kpp.forest.importers.registry import Importer, Traits
 
 __all__ = ["IMPORTERS", "Importer", "Traits", "import_forest", "importer_of"]
 
-IMPORTERS: tuple[Importer, ...] = (*sklearn.IMPORTERS, *sklearn_hist.IMPORTERS)
+IMPORTERS: tuple[Importer, ...] = (
+    *sklearn.IMPORTERS,
+    *sklearn_hist.IMPORTERS,
+    *oblique.IMPORTERS,
+)
 
 
 def importer_of(kind: type) -> Importer | None:

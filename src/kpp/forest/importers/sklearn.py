@@ -148,7 +148,7 @@ def _assemble(
     ]
     # Trees of a booster, or of noise, recorded statistics of a gradient or of noise. As the
     # target's they would give weights that look right and mean nothing.
-    statistics = _statistics(model, members) if supervised else None
+    statistics = recorded_statistics(model, members) if supervised else None
     names = getattr(model, "feature_names_in_", None)
     return Forest.from_trees(
         trees,
@@ -156,7 +156,7 @@ def _assemble(
         # scikit-learn casts X to float32 and compares it with thresholds in float64.
         dtype=np.float32,
         statistics=statistics,
-        bare=_averaged_scores(model, members, statistics) if supervised else bare,
+        bare=averaged_scores(model, members, statistics) if supervised else bare,
         feature_names=None if names is None else tuple(str(name) for name in names),
         allows_nan=get_tags(model).input_tags.allow_nan,
         source=type(model).__name__,
@@ -183,7 +183,7 @@ def _read_tree(tree: Any, columns: AnyArray | None) -> Tree:
     )
 
 
-def _statistics(model: Any, members: list[Any]) -> NodeStatistics | None:
+def recorded_statistics(model: Any, members: list[Any]) -> NodeStatistics | None:
     """The in-bag statistics of supervised trees; None where the trees do not record them."""
     if is_classifier(members[0]) != is_classifier(model):
         return None  # a bagging whose trees have another task: not statistics of its target
@@ -214,7 +214,7 @@ def _statistics(model: Any, members: list[Any]) -> NodeStatistics | None:
     )
 
 
-def _averaged_scores(
+def averaged_scores(
     model: Any, members: list[Any], statistics: NodeStatistics | None
 ) -> BareScores | None:
     """What a mean of trees predicts: in most forests their statistics, which are not copied."""
