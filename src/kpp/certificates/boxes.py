@@ -13,7 +13,7 @@ from kpp.certificates._loops import Minima, leaf_minima
 from kpp.certificates.flips import Flip
 from kpp.certificates.node_tables import gamma, largest_values
 from kpp.forest.arrays import Forest
-from kpp.forest.layout import CATEGORICAL, NUMERICAL
+from kpp.forest.layout import CATEGORICAL, NUMERICAL, OBLIQUE
 
 # In this order: of several outcomes the smallest counts.
 PROVED, FOUND, OPEN = 1, -1, 0
@@ -23,7 +23,7 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 class Splits:
-    """The numerical splits of a float64 forest, and the boxes between them.
+    """The numerical and oblique splits of a float64 forest, and the boxes between them.
 
     Parameters
     ----------
@@ -43,7 +43,8 @@ class Splits:
         )
         self.feature = pairs[:, 0].astype(np.int64)
         self.threshold = pairs[:, 1]
-        self.is_split = np.bincount(self.feature, minlength=forest.n_features) > 0
+        self.in_sum = np.bincount(forest.term_columns, minlength=forest.n_features) > 0
+        self.is_split = (np.bincount(self.feature, minlength=forest.n_features) > 0) | self.in_sum
         edges = np.searchsorted(self.feature, np.arange(forest.n_features + 1))
         self.thresholds = [self.threshold[first:last] for first, last in pairwise(edges)]
 
@@ -64,7 +65,31 @@ class Splits:
         with np.errstate(over="ignore"):
             radius = (np.abs(value - t) - 4 * ulp) / unit * (1 - 2.0**-50)
         radius = np.append(radius, [LARGEST if stays.any() else 0.0, np.inf])
+        radius = np.append(radius, self._radii_of_sums(x, scale))
         return np.unique(radius[radius > 0])
+
+    def _radii_of_sums(self, x: FloatArray, scale: FloatArray) -> FloatArray:
+        """Radii just below those at which the sum of an oblique split can meet its threshold."""
+        forest = self.forest
+        oblique = forest.split_kind == OBLIQUE
+        if not oblique.any():
+            return np.empty(0)
+        first, t = forest.term_offsets[:-1][oblique], forest.threshold[oblique]
+        a, value, unit = (
+            forest.term_weights,
+            x[forest.term_columns],
+            scale[forest.term_columns],
+        )
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            total, reach = (
+                np.add.reduceat(a * value, first),
+                np.add.reduceat(np.abs(a) * unit, first),
+            )
+            size = np.add.reduceat(np.abs(a * value), first) + np.abs(t)
+            # Where exactly the sum meets its threshold does not matter for soundness: every box is
+            # tested. What rounding may add, also to the sides of the box, is taken off.
+            radius = (np.abs(total - t) - 2.0**-48 * size) / reach * (1 - 2.0**-48)
+        return radius[np.isfinite(radius) & (reach > 0)]
 
     def box(self, x: FloatArray, scale: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         """Interval per column that holds every float within the radius, rounded outward.
@@ -92,11 +117,14 @@ class Splits:
     def widened(
         self, x: FloatArray, scale: FloatArray, radius: float
     ) -> tuple[FloatArray, FloatArray]:
-        """The largest box that reaches the same children of every split as that of a radius."""
+        """The largest box that reaches the same children of every split as that of a radius.
+
+        Columns of oblique splits are left as they are: no side of theirs can move alone.
+        """
         low, high = self.box(x, scale, radius)
         for j, thresholds in enumerate(self.thresholds):
             # No number beside a category is the same category.
-            if np.isnan(low[j]) or self.is_categorical[j]:
+            if np.isnan(low[j]) or self.is_categorical[j] or self.in_sum[j]:
                 continue
             above = np.searchsorted(thresholds, high[j], side="left")
             below = np.searchsorted(thresholds, low[j], side="left")
@@ -249,7 +277,8 @@ class BoxFlip:
         )
         if least < flips_below:
             point = np.where(np.isnan(x), x, np.clip(x, lowest, highest))
-            # With free categories the leaves need not be those of one category: look again.
+            # With free categories the leaves need not be those of one category, and oblique splits
+            # do not cut the box: look again.
             if self._at(point).sum() < flips_below:
                 return Outcome(FOUND, visits, point)
             return Outcome(OPEN, visits)

@@ -28,7 +28,6 @@ from kpp.forest.pools import join_offsets, take_from_pools
 from kpp.forest.statistics import NodeStatistics
 from kpp.forest.sums import add_to_parents, as_vector, path_sums
 
-
 # Offsets per node, and the pools that they cut.
 POOLS = {
     "category_offsets": ("category_bits",),

@@ -49,3 +49,22 @@ def column_shares(forest: Forest) -> tuple[OffsetArray, IntArray, FloatArray]:
     column[oblique] = forest.term_columns[place[oblique]]
     share[oblique] = forest.term_shares[place[oblique]]
     return np.repeat(node, n_columns), column, share
+
+
+def terms_of(forest: Forest, v: int) -> tuple[tuple[int, float], ...]:
+    """Columns and weights that an oblique split adds up, in order; none of any other node.
+
+    Examples
+    --------
+    >>> from kpp.forest import Forest, Tree
+    >>> from kpp.forest.columns import terms_of
+    >>> stump = Tree([1, -1, -1], [2, -1, -1], [-1] * 3, [0.5] * 3,
+    ...              oblique={0: ([1, 2], [0.75, -0.25])})
+    >>> terms_of(Forest.from_trees([stump], n_features=3), 0)
+    ((1, 0.75), (2, -0.25))
+    """
+    if not len(forest.term_offsets):
+        return ()
+    own = slice(forest.term_offsets[v], forest.term_offsets[v + 1])
+    columns, weights = forest.term_columns[own], forest.term_weights[own]
+    return tuple(zip(columns.tolist(), weights.tolist(), strict=True))

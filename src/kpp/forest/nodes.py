@@ -11,7 +11,8 @@ from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
 
 
 @loop_tuple(
-    "in i8[]; in i4[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; in i8[]; in i4[]; in f8[]"
+    "in i8[]; in i4[]; in i4[]; in i4[]; in f8[]; in b1[]; in i8[]; in u4[]; "
+    "in i8[]; in i4[]; in f8[]"
 )
 class Nodes(NamedTuple):
     """The node arrays of a `Forest` by their names there; `Forest.nodes` makes it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from kpp._checks import check_sample_weight
 from kpp._parallel import run_blocks
+from kpp._rows import column_spread
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.arrays import Forest
 
@@ -82,11 +82,9 @@ class Rotation:
 
 
 def _spread(X: FloatArray) -> FloatArray:
-    """Standard deviation of each column over the values that are there; 1 where it is no unit."""
-    values = np.ma.masked_invalid(X)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        spread = np.ma.filled(values.std(axis=0), 0.0)
-        # A constant or empty column, or one beyond the range of floats.
+    """Spread of each column; 1 where it can be no unit: of a constant, or beyond all floats."""
+    spread = column_spread(X)
+    with np.errstate(over="ignore", divide="ignore"):
         usable = np.isfinite(spread) & np.isfinite(1 / spread)
     return np.where(usable, spread, 1.0)
 
@@ -145,9 +143,10 @@ class _ObliqueForest(BaseEstimator):
         """The tree to clone, with all parameters of the forest checked."""
         for name, low in (("n_estimators", 1), ("block_size", 2)):
             value = getattr(self, name)
-            if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < low:
+            if not isinstance(value, int | np.integer) or value is True or value < low:
                 raise ValueError(f"{name} must be a number of at least {low}; got {value!r}.")
-        if not isinstance(self.rotated, numbers.Real) or not 0 <= self.rotated <= 1:
+        share: Any = self.rotated
+        if not isinstance(share, int | float | np.number) or not 0 <= share <= 1:
             raise ValueError(
                 f"rotated must be a share of the columns, 0 to 1; got {self.rotated!r}."
             )

@@ -1,4 +1,4 @@
-"""This package's own oblique forests."""
+"""Oblique forests of this package."""
 
 from __future__ import annotations
 
