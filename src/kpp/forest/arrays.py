@@ -158,8 +158,8 @@ class Forest(Shown):
         model : fitted estimator
             scikit-learn's RandomForest, ExtraTrees, DecisionTree, ExtraTree, GradientBoosting,
             HistGradientBoosting, RandomTreesEmbedding, IsolationForest, or a bagging of single
-            trees. A ``FrozenEstimator`` around one of them counts as what it holds; a `Forest`
-            is returned as it is.
+            trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`. A ``FrozenEstimator``
+            around one of them counts as what it holds; a `Forest` is returned as it is.
 
         Returns
         -------

@@ -44,5 +44,7 @@ def import_forest(model: Any) -> Forest:
     raise TypeError(
         f"Cannot read a forest from {kind}. Supported: a kpp Forest; fitted {supported}; a "
         "FrozenEstimator around one of them. Trees of another library can be given by "
-        "Forest.from_trees; an importer for it would be a file in kpp/forest/importers."
+        "Forest.from_trees, if a split compares one column, a set of categories or a sum of "
+        "columns, and a leaf holds numbers, no linear model; an importer for it would be a file in "
+        "kpp/forest/importers."
     )
