@@ -166,15 +166,15 @@ def under(forest, u, v):
     return u == v
 
 
-@pytest.mark.parametrize("threshold", [-1.0, -np.inf])
-def test_overflowing_sums_are_not_told_apart(threshold):
-    # 4e308 - 4e308 is NaN in floats, which goes left here though the sum is above the threshold.
+@pytest.mark.parametrize(("threshold", "missing_left"), [(-1.0, True), (np.inf, False)])
+def test_overflowing_sums_are_not_told_apart(threshold, missing_left):
+    # 4e308 - 4e308 is NaN in floats, and goes the other way than every sum of both signs.
     tree = Tree(
         left=[1, -1, -1],
         right=[2, -1, -1],
         feature=[-1] * 3,
         threshold=[threshold] * 3,
-        missing_left=[True] * 3,
+        missing_left=[missing_left] * 3,
         oblique={0: ([0, 1], [4.0, -4.0])},
     )
     forest = Forest.from_trees([tree], n_features=2)
