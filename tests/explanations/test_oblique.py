@@ -1,6 +1,8 @@
 """Explanations where splits are oblique: shares add up, and rules say what the splits do."""
 
+import re
 from fractions import Fraction
+from operator import ge, gt, le, lt
 
 import numpy as np
 import pytest
@@ -122,23 +124,21 @@ def test_rules_describe_the_rows_in_their_cells(model):
     assert total == pytest.approx(model.predict(X.iloc[[11]])[0], rel=1e-12)
 
 
-def read_back(text, names):
-    """Low, terms and high of a printed sum, as exact decimals."""
-    words = text.split(" ")
-    low = high = None
-    if "<" in words:
-        low, words = Fraction(words[0]), words[2:]
-    if "<=" in words:
-        high, words = Fraction(words[-1]), words[:-2]
-    if ">" in words:
-        low, words = Fraction(words[-1]), words[:-2]
-    terms, sign = {}, 1
+def holds(text, row, names):
+    """Whether a printed condition holds for a row, read as exact decimals; and its columns."""
+    parts = re.split(" (<=|<|>=|>) ", text)
+    at = next(k for k in range(0, len(parts), 2) if " " in parts[k])
+    words, total, columns, sign = parts[at].split(" "), Fraction(0), [], 1
     while words:
         if words[0] in "+-":
             sign, words = (-1 if words[0] == "-" else 1), words[1:]
-        terms[names.index(words[1])] = sign * Fraction(words[0])
+        columns.append(names.index(words[1]))
+        total += sign * Fraction(words[0]) * Fraction(float(row[columns[-1]]))
         sign, words = 1, words[2:]
-    return low, terms, high
+    numbers = [total if k == at else Fraction(parts[k]) for k in range(0, len(parts), 2)]
+    compare = {"<": lt, "<=": le, ">": gt, ">=": ge}
+    pairs = zip(numbers, parts[1::2], numbers[1:], strict=False)
+    return all(compare[op](left, right) for left, op, right in pairs), columns
 
 
 def test_printed_sums_hold_for_the_row(model):
@@ -149,11 +149,8 @@ def test_printed_sums_hold_for_the_row(model):
             for part, condition in zip(rule.text.split(" and "), rule.conditions, strict=True):
                 if not condition.terms:
                     continue
-                low, terms, high = read_back(part, names)
-                assert list(terms) == [j for j, _ in condition.terms]
-                total = sum(a * Fraction(float(row[j])) for j, a in terms.items())
-                assert low is None or total > low
-                assert high is None or total <= high
+                assert holds(part, row, names) == (True, [j for j, _ in condition.terms])
+                assert not part.startswith("-") or "<" in part.split(" ")[1]
 
 
 NAMES = ("a", "b", "c")
@@ -163,7 +160,9 @@ NAMES = ("a", "b", "c")
     ("terms", "low", "high", "expected"),
     [
         (((0, 0.61803), (1, 0.78615)), -INF, 1.2, "0.618 a + 0.786 b <= 1.2"),
-        (((1, -0.5), (0, 2.0)), 0.25, INF, "-0.5 b + 2 a > 0.25"),
+        (((1, -0.5), (0, 2.0)), 0.25, INF, "0.5 b - 2 a < -0.25"),
+        (((1, -0.5), (0, -2.0)), -INF, -0.25, "0.5 b + 2 a >= 0.25"),
+        (((0, -1.0), (2, 3.0)), -2.0, 0.0, "0 <= 1 a - 3 c < 2"),
         (((0, 1.0), (2, -1e-9)), -1.0, 1.5, "-1 < 1 a - 1e-09 c <= 1.5"),
         # Three digits would put the row on the other side of the bound.
         (((0, 1.0004), (1, 1.0)), 2.0002, INF, "1.0004 a + 1 b > 2.0002"),

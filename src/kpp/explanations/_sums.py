@@ -25,7 +25,7 @@ def write_sum(
     row: FloatArray,
     spread: FloatArray,
 ) -> str:
-    """Write ``low < sum <= high`` with the fewest digits that keep its meaning.
+    """Write ``low < sum <= high``, or the same of minus the sum, with the fewest digits needed.
 
     All weights and bounds have the same number of significant digits: the fewest with which, at
     the explained row, the printed sum is off from its bounds by no more than a hundredth of the
@@ -65,16 +65,22 @@ def write_sum(
             digits += 1
     else:
         digits += 3
-    text = ""
-    for column, weight in terms:
-        size = f"{_text(abs(weight), digits)} {names[column]}"
-        sign = "-" if weight < 0 else "+"
-        text += f" {sign} {size}" if text else (f"-{size}" if weight < 0 else size)
+    # A sum that begins with a minus sign is turned around, and its bounds with it.
+    sign = -1.0 if terms[0][1] < 0 else 1.0
+    column, weight = terms[0]
+    text = f"{_text(sign * weight, digits)} {names[column]}"
+    for column, weight in terms[1:]:
+        joint = "+" if sign * weight > 0 else "-"
+        text += f" {joint} {_text(abs(weight), digits)} {names[column]}"
+    # Adding 0.0 turns -0.0 into 0.0.
+    least, most = _text(sign * low + 0.0, digits), _text(sign * high + 0.0, digits)
+    if sign > 0:
+        lower, upper, above, below = f"{least} < ", f" <= {most}", f" > {least}", f" <= {most}"
+    else:
+        lower, upper, above, below = f"{most} <= ", f" < {least}", f" < {least}", f" >= {most}"
     if np.isfinite(low) and np.isfinite(high):
-        return f"{_text(low, digits)} < {text} <= {_text(high, digits)}"
-    if np.isfinite(low):
-        return f"{text} > {_text(low, digits)}"
-    return f"{text} <= {_text(high, digits)}"
+        return lower + text + upper
+    return text + (above if np.isfinite(low) else below)
 
 
 def _keeps(
