@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kpp._compile import compiled
-from kpp.forest.nodes import bit_of, category_goes_left, is_categorical, is_oblique, least_sum
+from kpp.forest.nodes import bit_of, category_goes_left, is_categorical, is_oblique, sum_at
 
 # Rows that walk down a tree together. Their steps are independent of each other, so the
 # processor overlaps the memory look-ups that a single walk would have to wait for.
@@ -204,6 +204,8 @@ def route_oblique(
     category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
     term_offsets, term_columns = nodes.term_offsets, nodes.term_columns
     term_weights = nodes.term_weights
+    n_features = np.uint64(X.shape[1])
+    values = X.reshape(-1)
     node = np.empty(ROWS_TOGETHER, np.uint32)
     row = np.empty(ROWS_TOGETHER, np.uint32)
     for tree in range(first_tree, last_tree):
@@ -222,11 +224,11 @@ def route_oblique(
                     leaf_ids[tree, i] = v
                     if child < 0:
                         continue
-                    at = X[i]
+                    first = np.uint64(i) * n_features
                     if is_oblique(term_offsets, v):
-                        x = least_sum(term_offsets, term_columns, term_weights, v, at, at)
+                        x = sum_at(term_offsets, term_columns, term_weights, v, values, first)
                     else:
-                        x = at[feature[v]]
+                        x = values[first + np.uint64(feature[v])]
                     if np.isnan(x):
                         goes_left = missing_left[v]
                     elif is_categorical(category_offsets, v):

@@ -98,6 +98,18 @@ def least_sum(
 
 
 @loop_helper
+def sum_at(
+    term_offsets: Any, term_columns: Any, term_weights: Any, v: Any, values: Any, first: Any
+) -> Any:
+    """Sum of the terms of node v for the row whose values begin at `first`; as `least_sum`."""
+    u = np.uint64(v)
+    total = 0.0
+    for k in range(np.uint64(term_offsets[u]), np.uint64(term_offsets[u + np.uint64(1)])):
+        total += term_weights[k] * values[first + np.uint64(term_columns[k])]
+    return total
+
+
+@loop_helper
 def misses_a_term(term_offsets: Any, term_columns: Any, v: Any, x: Any) -> Any:
     """Whether x is missing in a column of node v."""
     u = np.uint64(v)
