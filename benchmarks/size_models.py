@@ -135,8 +135,8 @@ def to_markdown(result: dict[str, Any]) -> str:
         "# Size of a model",
         "",
         'Written by `benchmarks/size_models.py`: default models (`alpha="auto"`) on made rows, '
-        "against scikit-learn's extra trees on the same rows. MB, and the ratio to the rival. What a "
-        "model keeps for each row (folds, duals, fingerprints) weighs more where trees are few.",
+        "against scikit-learn's extra trees on the same rows. MB, and the ratio to the rival. What "
+        "a model keeps for each row (folds, duals, fingerprints) weighs more where trees are few.",
         "",
         describe(result),
         "",

@@ -9,8 +9,8 @@ import fast_rates
 import mutations
 import numpy as np
 import pandas as pd
-import size_models
 import pytest
+import size_models
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
