@@ -35,9 +35,9 @@ class Radii:
     --------
     >>> import numpy as np
     >>> from kpp.certificates.radii import Radii
-    >>> radii = Radii([np.array([0.0, 1.0, 4.0])], np.array([2.0]), np.ones(1))
+    >>> radii = Radii([np.array([0.0, 1.0, 5.0])], np.array([2.0]), np.ones(1))
     >>> radii.between(0.0, np.inf).round(9).tolist()
-    [1.0, 2.0, inf]
+    [1.0, 2.0, 3.0, inf]
     >>> round(radii.last(lambda radius: radius < 1.5), 9)
     1.0
     """
