@@ -25,8 +25,11 @@ from sklearn.tree import (
 from kpp.forest import Forest, Tree
 
 
-def random_tree(rng, n_splits, n_features):
-    """A tree of random shape: leaves are split one after the other, in random order."""
+def random_tree(rng, n_splits, n_features, oblique=0.0):
+    """A tree of random shape: leaves are split one after the other, in random order.
+
+    A share `oblique` of its splits compares a sum of two or three columns.
+    """
     left, right = [-1], [-1]
     for _ in range(n_splits):
         leaves = [v for v, child in enumerate(left) if child < 0]
@@ -39,22 +42,36 @@ def random_tree(rng, n_splits, n_features):
     threshold = np.where(
         rng.random(n_nodes) < 0.5, rng.integers(-2, 3, n_nodes), rng.normal(size=n_nodes)
     )
+    feature, missing_left = rng.integers(0, n_features, n_nodes), rng.random(n_nodes) < 0.5
+    terms = {}
+    for v in [v for v, child in enumerate(left) if child >= 0 and oblique]:
+        if rng.random() < oblique:
+            columns = rng.choice(n_features, min(n_features, rng.integers(2, 4)), replace=False)
+            # Half of the weights are small integers, for the same reason.
+            whole = rng.choice([-2.0, -1.0, 1.0, 2.0], len(columns))
+            terms[v] = (columns, whole if rng.random() < 0.5 else rng.normal(size=len(columns)))
     return Tree(
         left=left,
         right=right,
-        feature=rng.integers(0, n_features, n_nodes),
+        feature=feature,
         threshold=threshold,
-        missing_left=rng.random(n_nodes) < 0.5,
+        missing_left=missing_left,
+        oblique=terms,
     )
 
 
-def random_forest(seed, n_trees=5, n_features=3, most_splits=12):
-    """A forest of random shapes, some trees a single root."""
+def random_forest(seed, n_trees=5, n_features=3, most_splits=12, oblique=None):
+    """A forest of random shapes, some trees a single root.
+
+    For every third seed half of the splits are oblique, unless `oblique` gives their share.
+    """
+    if oblique is None:
+        oblique = 0.5 if seed % 3 == 2 and n_features > 1 else 0.0
     rng = np.random.default_rng(seed)
     splits = rng.integers(0, most_splits + 1, n_trees)
     splits[0] = most_splits
     return Forest.from_trees(
-        [random_tree(rng, n, n_features) for n in splits], n_features=n_features
+        [random_tree(rng, n, n_features, oblique) for n in splits], n_features=n_features
     )
 
 
@@ -73,12 +90,22 @@ def random_node_weight(seed, forest):
     return np.where(forest.is_leaf, 0.0, weight)
 
 
+def obvious_value(forest, x, v):
+    """What split v compares with its threshold: one column, or a sum added from left to right."""
+    if forest.split_kind[v] != 3:
+        return x[forest.feature[v]]
+    value = 0.0
+    for k in range(forest.term_offsets[v], forest.term_offsets[v + 1]):
+        value = value + float(forest.term_weights[k]) * float(x[forest.term_columns[k]])
+    return value
+
+
 def obvious_path(forest, x, tree):
     """The nodes from the root to the leaf of one row, one comparison at a time."""
     v = int(forest.tree_offsets[tree])
     path = [v]
     while forest.left[v] >= 0:
-        value = x[forest.feature[v]]
+        value = obvious_value(forest, x, v)
         goes_left = (
             bool(forest.missing_left[v]) if np.isnan(value) else value <= forest.threshold[v]
         )

@@ -31,14 +31,16 @@ def small_model(
     normalize="forest",
     blocks=1,
     kinds=None,
+    oblique=None,
 ):
     """A model on random trees with random weights and random coefficients.
 
-    With `kinds`, column 0 holds these categories, and values may be infinite.
+    With `kinds`, column 0 holds these categories, and values may be infinite; `oblique` is the
+    share of oblique splits otherwise.
     """
     rng = np.random.default_rng(seed)
     forests = [
-        random_forest(seed + 17 * b, n_trees, n_features, most_splits)
+        random_forest(seed + 17 * b, n_trees, n_features, most_splits, oblique)
         if kinds is None
         else forest_with_categories(seed + 17 * b, n_trees, n_features, most_splits, kinds)
         for b in range(blocks)

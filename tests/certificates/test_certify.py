@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpydoc_lite import sections
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
-from zoo import beside_thresholds, random_rows
+from zoo import beside_thresholds, obvious_value, random_rows
 
 import kpp.certificates
 from kpp import KPPClassifier, KPPEmbedding, KPPRegressor, path_distance
@@ -337,8 +337,9 @@ def test_splits_to_cross(make_model):
             assert sum(c.change for c in crossings) >= certificate.margin[i] * (1 - 1e-9)
             assert certificate.nearest[i] == 1 - model.predict(X[i : i + 1])[0]
             for crossing in crossings:
-                on_left = X[i, crossing.feature] <= crossing.threshold
-                assert on_left == crossing.goes_left
+                value = obvious_value(model.forest_, X[i], crossing.node)
+                assert (value <= crossing.threshold) == crossing.goes_left
+                assert bool(crossing.terms) == (crossing.feature == -2)
             found += len(crossings)
     assert found > 100
     with pytest.raises(ValueError, match="method='leafwise'"):

@@ -46,10 +46,13 @@ def made(seed, every):
 def test_all_ways_to_ask_give_the_same_radii(seed):
     every = radii_module.EVERY
     thresholds, x, scale = made(seed, every)
-    expected = all_radii(thresholds, x, scale)
-    radii = Radii(thresholds, x, scale)
-    assert np.array_equal(radii.between(0.0, np.inf), expected)
     random = np.random.default_rng(seed)
+    # Radii of oblique splits, which come as they are: some negative, some twice.
+    sums = random.normal(size=random.integers(0, 4 * every)) * 10.0 ** random.integers(-8, 8)
+    sums = np.append(sums, sums[:3])
+    expected = np.union1d(all_radii(thresholds, x, scale), sums[sums > 0])
+    radii = Radii(thresholds, x, scale, sums)
+    assert np.array_equal(radii.between(0.0, np.inf), expected)
     for _ in range(5):
         low, high = np.sort(random.choice(np.append(expected, 0.0), 2))
         inside = expected[(expected > low) & (expected <= high)]

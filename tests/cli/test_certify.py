@@ -5,9 +5,11 @@ import io
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_iris
 
-from kpp import certify, path_distance
-from kpp.io import load
+from kpp import KPPClassifier, certify, path_distance
+from kpp.forest import ObliqueForestClassifier
+from kpp.io import load, save
 
 ALL = ["--rows", "all"]
 
@@ -135,3 +137,20 @@ def test_ids_called_like_results(run, folder, tmp_path, command):
     done = run(command, folder / "cls.kpp", tmp_path / "x.csv", "--id", "prediction", "-q")
     got = pd.read_csv(io.StringIO(done.out))
     assert got["prediction"].tolist() == list(range(160))
+
+
+def test_oblique_splits_are_crossed_by_their_sums(run, tmp_path):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = KPPClassifier(ObliqueForestClassifier(8), alpha=1e-3, random_state=0).fit(X, y)
+    X.to_csv(tmp_path / "rows.csv", index=False)
+    path = save(model, tmp_path / "oblique.kpp")
+    data = run("certify", path, tmp_path / "rows.csv", "--row", 3, "--json").data
+    (expected,) = [certify(model, X.iloc[[3]]).splits_to_cross(0)]
+    assert len(data["splits_to_cross"]) > 0
+    for line, crossing in zip(data["splits_to_cross"], expected, strict=False):
+        names = [X.columns[j] for j, _ in crossing.terms]
+        assert all(name in line["column"] for name in names)
+        assert len(names) == 2
+        (_, a), (_, b) = crossing.terms
+        assert line["column"].startswith("-") == (a < 0)
+        assert (f" - {abs(b):.3g} " in line["column"]) == (b < 0)

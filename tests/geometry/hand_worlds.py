@@ -6,7 +6,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
@@ -29,13 +29,25 @@ Point = tuple[float, ...]
 
 @dataclass(frozen=True)
 class HandTree:
-    """A tree with node 0 as its root; `weight` holds a_t(v) of splits and of leaves."""
+    """A tree with node 0 as its root; `weight` holds a_t(v) of splits and of leaves.
+
+    A node of `terms` is an oblique split: it compares the sum of weight times column.
+    """
 
     left: tuple[int, ...]
     right: tuple[int, ...]
     feature: tuple[int, ...]
     threshold: tuple[float, ...]
     weight: tuple[float, ...]
+    terms: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+
+    def goes_left(self, v: int, x: Point) -> bool:
+        if v not in self.terms:
+            return x[self.feature[v]] <= self.threshold[v]
+        total = 0.0
+        for column, factor in self.terms[v]:
+            total = total + factor * x[column]
+        return total <= self.threshold[v]
 
     @cached_property
     def nodes(self) -> range:
@@ -69,7 +81,7 @@ class HandTree:
         nodes = [0]
         while not self.is_leaf(nodes[-1]):
             v = nodes[-1]
-            goes_left = x[self.feature[v]] <= self.threshold[v]
+            goes_left = self.goes_left(v, x)
             nodes.append(self.left[v] if goes_left else self.right[v])
         return nodes
 
@@ -86,7 +98,7 @@ class HandTree:
     def contains(self, v: int, x: Point) -> bool:
         """1{x in S_v}: x satisfies every condition on the way up from v."""
         for below, above in itertools.pairwise(self.up(v)):
-            goes_left = x[self.feature[above]] <= self.threshold[above]
+            goes_left = self.goes_left(above, x)
             if goes_left != (below == self.left[above]):
                 return False
         return True
@@ -168,7 +180,13 @@ class World:
     @cached_property
     def forest(self) -> Forest:
         trees = [
-            Tree(left=t.left, right=t.right, feature=t.feature, threshold=t.threshold)
+            Tree(
+                left=t.left,
+                right=t.right,
+                feature=t.feature,
+                threshold=t.threshold,
+                oblique={v: tuple(zip(*terms, strict=True)) for v, terms in t.terms.items()},
+            )
             for t in self.trees
         ]
         return Forest.from_trees(trees, n_features=self.X.shape[1])
@@ -260,12 +278,22 @@ def hand_trees(draw, n_features, *, weight=WIDE, leaf_weight=ZERO, with_mass=Fal
     weights = [draw(weight if is_split else leaf_weight) for is_split in split]
     if with_mass and not any(weights):
         weights[draw(st.sampled_from([v for v in range(len(split)) if split[v]]))] = 1.0
+    terms = {}
+    # Every other tree of several columns has oblique splits.
+    if n_features > 1 and draw(st.booleans()):
+        factor = st.one_of(st.sampled_from([-2.0, -1.0, 1.0, 2.0]), st.floats(0.1, 3))
+        for v in [v for v, s in enumerate(split) if s]:
+            columns = draw(st.permutations(range(n_features)))
+            n_terms = draw(st.integers(1, n_features))
+            if n_terms > 1:
+                terms[v] = tuple((j, draw(factor)) for j in columns[:n_terms])
     return HandTree(
         left=tuple(-1 if pair is None else place[pair[0]] for pair in below),
         right=tuple(-1 if pair is None else place[pair[1]] for pair in below),
         feature=tuple(draw(st.integers(0, n_features - 1)) if s else -1 for s in split),
         threshold=tuple(draw(threshold) if s else math.nan for s in split),
         weight=tuple(weights),
+        terms=terms,
     )
 
 

@@ -81,6 +81,7 @@ def test_rem_equal_masses_give_the_same_gram(world):
             t.feature,
             t.threshold,
             tuple(float(common // int(t.mass) * int(w)) for w in t.weight),
+            t.terms,
         )
         for t in world.trees
     )

@@ -7,8 +7,10 @@ from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.tree import ExtraTreeRegressor
 
 from kpp import AdditiveForest, Forest, KPPClassifier, KPPRegressor
+from kpp.forest import ObliqueForestRegressor
 from kpp.io import FileFormatError, load, save
 from kpp.scores import ScoreBlock
 
@@ -49,6 +51,11 @@ def categorical():
     frame, y = table()
     X = frame[["word"]].astype("category")
     return KPPRegressor("boosted", n_estimators=2, alpha=0.1, random_state=0).fit(X, y)
+
+
+def oblique():
+    trees = ObliqueForestRegressor(3, tree=ExtraTreeRegressor(max_depth=3), random_state=0)
+    return KPPRegressor(trees, alpha=0.1).fit(*numbers())
 
 
 def prepared():
@@ -116,6 +123,14 @@ def at(k, value):
 
 def forest(name, change):
     return regressor, lambda c: c.edit("kpp.Forest", name, change)
+
+
+def sums(name, change):
+    def edit(content):
+        k = content.get("kpp.Forest", "sums", name)["part"] - 1
+        content.arrays[k] = change(content.arrays[k].copy())
+
+    return oblique, edit
 
 
 def embedding(name, change):
@@ -193,7 +208,31 @@ HOSTILE = {
     # Forests.
     "no splits": forest("split_kind", lambda a: 0 * a),
     "splits only": forest("split_kind", lambda a: 0 * a + 1),
-    "a strange split": forest("split_kind", at(0, 3)),
+    "a strange split": forest("split_kind", at(0, 4)),
+    "oblique without sums": forest("split_kind", lambda a: 3 * a),
+    "sums without oblique splits": (
+        oblique,
+        lambda c: c.edit("kpp.Forest", "split_kind", lambda a: np.minimum(a, 1)),
+    ),
+    "sums that are gone": (oblique, lambda c: c.fields(F).__setitem__("sums", None)),
+    "no terms": sums("terms", at(0, 0)),
+    "one term": sums("terms", at(0, 1)),
+    "terms of another split": sums("terms", at(0, 3)),
+    "many terms": sums("terms", at(0, 2**62)),
+    "a term of no column": sums("columns", at(0, 3)),
+    "a term of a negative column": sums("columns", at(0, -2)),
+    "columns that are numbers": sums("columns", lambda a: a.astype(np.float64)),
+    "terms of one column": sums("columns", lambda a: 0 * a),
+    "an infinite weight of a sum": sums("weights", at(0, np.inf)),
+    "a weight that is none": sums("weights", at(0, np.nan)),
+    "a weight of 0": sums("weights", at(0, 0.0)),
+    "weights of another type": sums("weights", lambda a: a.astype(np.float32)),
+    "a share too large": sums("shares", at(0, 2.0)),
+    "a negative share": sums("shares", lambda a: -a),
+    "an oblique threshold that is none": (
+        oblique,
+        lambda c: c.edit(F, "threshold", at(0, np.nan)),
+    ),
     "splits after their children": forest("split_kind", lambda a: a[::-1].copy()),
     "a split moved": forest("split_kind", lambda a: np.roll(a, 1)),
     "kinds of another type": forest("split_kind", lambda a: a.astype(np.int64)),

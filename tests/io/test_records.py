@@ -39,7 +39,7 @@ def test_a_file_keeps_groups_and_rows(tmp_path):
         assert loaded.row_fingerprints_.dtype == np.uint64
         assert not any(b.is_guarantee for b in risk_bounds(loaded, X[:400], Y[:400]))
         own = loaded.partition_rows_
-        assert "(200 of 200)" in seen_rows(ask(loaded), loaded.at(X[own]))
+        assert "200 of these 200 rows" in seen_rows(ask(loaded), loaded.at(X[own]))
         assert loaded.duplicate_rows_ == 0
 
 

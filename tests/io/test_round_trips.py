@@ -17,11 +17,12 @@ from sklearn.ensemble import (
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
-from sklearn.tree import DecisionTreeRegressor
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 from zoo import random_forest
 
 import kpp
 from kpp import Forest, KPPClassifier, KPPEmbedding, KPPRegressor
+from kpp.forest import ObliqueForestClassifier, ObliqueForestRegressor
 from kpp.io import describe, load, save
 
 R, C = KPPRegressor, KPPClassifier
@@ -140,6 +141,14 @@ MODELS = {
     "collapsed categories": lambda: R("boosted", **FIXED).fit(*frame()).collapse(),
     "forest": lambda: Forest.from_model(ExtraTreesClassifier(4, random_state=0).fit(*classes())),
     "strange forest": lambda: random_forest(3),
+    "oblique forest": lambda: random_forest(2),
+    "oblique": lambda: R(
+        ObliqueForestRegressor(6, tree=ExtraTreeRegressor(max_depth=4), rotated=0.5), **SEED
+    ).fit(*numbers()),
+    "oblique blocks": lambda: C(
+        [("a", ObliqueForestClassifier(4, block_size=3)), ("b", "extra-trees")], **FIXED
+    ).fit(*classes()),
+    "collapsed oblique": lambda: R(ObliqueForestRegressor(3), **FIXED).fit(*numbers()).collapse(),
 }
 
 

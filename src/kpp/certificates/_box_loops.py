@@ -3,6 +3,9 @@
 A box is an interval ``[low[j], high[j]]`` per column. It reaches the left child of a split on j
 iff ``low[j] <= threshold`` and the right one iff ``high[j] > threshold``. A missing value stays
 missing and takes its branch; a category stays what it is, unless its column is free.
+
+An oblique split compares the least and the greatest sum over the box in the same way; see
+`sum_reaches`.
 """
 
 from __future__ import annotations
@@ -11,8 +14,42 @@ from typing import Any
 
 import numpy as np
 
-from kpp._compile import compiled
-from kpp.forest.nodes import category_goes_left, is_categorical
+from kpp._compile import compiled, loop_helper
+from kpp.forest.nodes import (
+    category_goes_left,
+    is_categorical,
+    is_oblique,
+    least_sum,
+    misses_a_term,
+)
+
+
+@loop_helper
+def sum_reaches(
+    term_offsets: Any,
+    term_columns: Any,
+    term_weights: Any,
+    v: Any,
+    low: Any,
+    high: Any,
+    threshold: Any,
+) -> Any:
+    """Whether a box without missing values reaches the left and the right child of node v.
+
+    The least and the greatest sum are those at two corners, computed as the forest computes them:
+    products and sums of floats are monotone after rounding too, so that no point of the box has a
+    sum below the one or above the other. Nothing has to be rounded outward.
+
+    Only opposite infinities break this: their sum is NaN, and goes where missing values go. For
+    such a point a partial sum and the next term are infinite, of opposite signs. The greatest
+    partial sum or term is then +inf, and the greatest sum +inf or NaN; likewise the least sum is
+    -inf or NaN. Such boxes reach both.
+    """
+    least = least_sum(term_offsets, term_columns, term_weights, v, low, high)
+    most = least_sum(term_offsets, term_columns, term_weights, v, high, low)
+    if not (least > -np.inf) and not (most < np.inf):
+        return True, True
+    return not (least > threshold), not (most <= threshold)
 
 
 @compiled("Nodes; in b1[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; in f8[]; out f8[]")
@@ -39,6 +76,9 @@ def box_minima(
     missing_left = nodes.missing_left
     category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
     has_categories = category_offsets.size > 0
+    term_offsets, term_columns = nodes.term_offsets, nodes.term_columns
+    term_weights = nodes.term_weights
+    has_sums = term_offsets.size > 0
     stack = np.empty(256, np.int64)
     for tree in range(tree_offsets.size - 1):
         stack[0] = tree_offsets[tree]
@@ -67,6 +107,14 @@ def box_minima(
                         else category_goes_left(category_offsets, category_bits, v, x[j])
                     )
                     reach_right = not reach_left
+            elif has_sums and is_oblique(term_offsets, v):
+                if misses_a_term(term_offsets, term_columns, v, x):
+                    reach_left = missing_left[v]
+                    reach_right = not reach_left
+                else:
+                    reach_left, reach_right = sum_reaches(
+                        term_offsets, term_columns, term_weights, v, low, high, threshold[v]
+                    )
             elif np.isnan(x[j]):
                 reach_left = missing_left[v]
                 reach_right = not reach_left
@@ -123,6 +171,9 @@ def joint_minimum(
     missing_left = nodes.missing_left
     category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
     has_categories = category_offsets.size > 0
+    term_offsets, term_columns = nodes.term_offsets, nodes.term_columns
+    term_weights = nodes.term_weights
+    has_sums = term_offsets.size > 0
     n_trees = trees.size
     low = start_low.copy()
     high = start_high.copy()
@@ -221,6 +272,15 @@ def joint_minimum(
                     else category_goes_left(category_offsets, category_bits, v, x[j])
                 )
                 reach_right = not reach_left
+        elif has_sums and is_oblique(term_offsets, v):
+            # Both sides may be reached, and neither is a box: it stays as it is, which is sound.
+            if misses_a_term(term_offsets, term_columns, v, x):
+                reach_left = missing_left[v]
+                reach_right = not reach_left
+            else:
+                reach_left, reach_right = sum_reaches(
+                    term_offsets, term_columns, term_weights, v, low, high, threshold[v]
+                )
         elif np.isnan(x[j]):
             reach_left = missing_left[v]
             reach_right = not reach_left
@@ -284,13 +344,21 @@ def descend(
 
     A tree stays in its leaf along every column that no split on the path of the point cuts within
     the box. For each tree these columns are known, and only along the others it is walked through:
-    of many columns and small boxes that is a small part.
+    of many columns and small boxes that is a small part. Of an oblique split on the path whose sum
+    lies on both sides of its threshold within the box every column counts.
+
+    An oblique split has its threshold where the column makes up for the other terms. That place is
+    rounded, so the point keeps off it by what rounding may be; the caller looks at the point
+    itself.
     """
     tree_offsets, left = nodes.tree_offsets, nodes.left
     feature, threshold = nodes.feature, nodes.threshold
     missing_left = nodes.missing_left
     category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
     has_categories = category_offsets.size > 0
+    term_offsets, term_columns = nodes.term_offsets, nodes.term_columns
+    term_weights = nodes.term_weights
+    has_sums = term_offsets.size > 0
     n_trees = tree_offsets.size - 1
     stack = np.empty(256, np.int64)
     stack_low = np.empty(256)
@@ -309,6 +377,7 @@ def descend(
             j = columns[c]
             n_events = 0
             first_total = 0.0
+            guard = 0.0
             for tree in range(n_trees):
                 if is_old[tree]:
                     # The point has moved since: along its path again.
@@ -318,7 +387,21 @@ def descend(
                     while left[v] >= 0:
                         child = np.int64(left[v])
                         k = feature[v]
-                        if np.isnan(point[k]):
+                        if has_sums and is_oblique(term_offsets, v):
+                            t = threshold[v]
+                            reach_left, reach_right = sum_reaches(
+                                term_offsets, term_columns, term_weights, v, low, high, t
+                            )
+                            if reach_left and reach_right:
+                                for e in range(term_offsets[v], term_offsets[v + 1]):
+                                    if place[term_columns[e]] >= 0:
+                                        cuts[tree, place[term_columns[e]]] = True
+                            total_of = least_sum(
+                                term_offsets, term_columns, term_weights, v, point, point
+                            )
+                            goes_left = missing_left[v] if np.isnan(total_of) else total_of <= t
+                            v = child if goes_left else child + 1
+                        elif np.isnan(point[k]):
                             v = child if missing_left[v] else child + 1
                         elif has_categories and is_categorical(category_offsets, v):
                             goes_left = category_goes_left(
@@ -346,37 +429,62 @@ def descend(
                     while left[v] >= 0:
                         child = np.int64(left[v])
                         k = feature[v]
-                        if np.isnan(point[k]):
+                        # The children for smaller and for larger values of column j.
+                        below = child
+                        t = threshold[v]
+                        if has_sums and is_oblique(term_offsets, v):
+                            total_of = least_sum(
+                                term_offsets, term_columns, term_weights, v, point, point
+                            )
+                            if np.isnan(total_of):
+                                v = child if missing_left[v] else child + 1
+                                continue
+                            weight = 0.0
+                            size = abs(t)
+                            for e in range(term_offsets[v], term_offsets[v + 1]):
+                                size += abs(term_weights[e] * point[term_columns[e]])
+                                if term_columns[e] == j:
+                                    weight = term_weights[e]
+                            if weight == 0.0 or not np.isfinite(size):
+                                v = child if total_of <= t else child + 1
+                                continue
+                            t = point[j] + (t - total_of) / weight
+                            guard = max(guard, 16.0 * 2.0**-52 * (size / abs(weight) + abs(t)))
+                            if weight < 0:
+                                below = child + 1
+                        elif np.isnan(point[k]):
                             v = child if missing_left[v] else child + 1
+                            continue
                         elif has_categories and is_categorical(category_offsets, v):
                             goes_left = category_goes_left(
                                 category_offsets, category_bits, v, point[k]
                             )
                             v = child if goes_left else child + 1
+                            continue
                         elif k != j:
-                            v = child if point[k] <= threshold[v] else child + 1
-                        else:
-                            t = threshold[v]
-                            # The part of the box that is still to be covered, (begin, high], lies
-                            # right of t.
-                            if t < low[j] or t <= begin:
-                                v = child + 1
-                                continue
-                            if t < high[j]:
-                                if n_open == stack.size:
-                                    longer = np.empty(2 * stack.size, np.int64)
-                                    longer[:n_open] = stack
-                                    stack = longer
-                                    longer_low = np.empty(stack.size)
-                                    longer_low[:n_open] = stack_low
-                                    stack_low = longer_low
-                                # What lies right of t comes later, unless an outer split on the
-                                # same column already ends before it.
-                                if n_open == 0 or t < stack_low[n_open - 1]:
-                                    stack[n_open] = child + 1
-                                    stack_low[n_open] = t
-                                    n_open += 1
-                            v = child
+                            v = child if point[k] <= t else child + 1
+                            continue
+                        beyond = 2 * child + 1 - below
+                        # The part of the box that is still to be covered, (begin, high], lies right
+                        # of t.
+                        if t < low[j] or t <= begin:
+                            v = beyond
+                            continue
+                        if t < high[j]:
+                            if n_open == stack.size:
+                                longer = np.empty(2 * stack.size, np.int64)
+                                longer[:n_open] = stack
+                                stack = longer
+                                longer_low = np.empty(stack.size)
+                                longer_low[:n_open] = stack_low
+                                stack_low = longer_low
+                            # What lies right of t comes later, unless an outer split on the same
+                            # column already ends before it.
+                            if n_open == 0 or t < stack_low[n_open - 1]:
+                                stack[n_open] = beyond
+                                stack_low[n_open] = t
+                                n_open += 1
+                        v = below
                     if np.isnan(last):
                         first_total += value[v]
                     elif value[v] != last:
@@ -405,6 +513,13 @@ def descend(
                     sum_here += change[order[e]]
                     begin = np.nextafter(end, np.inf)
             old = point[j]
+            if guard > 0.0:
+                # Off the ends that are thresholds, not off those of the box.
+                inner_low = best_low if best_low == low[j] else best_low + guard
+                inner_high = best_high if best_high == high[j] else best_high - guard
+                if inner_low <= inner_high:
+                    best_low = inner_low
+                    best_high = inner_high
             point[j] = min(max(x[j], best_low), best_high)
             if point[j] != old:
                 for tree in range(n_trees):

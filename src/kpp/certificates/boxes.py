@@ -13,7 +13,7 @@ from kpp.certificates.flips import Flip
 from kpp.certificates.node_tables import gamma, largest_values
 from kpp.certificates.radii import Radii
 from kpp.forest.arrays import Forest
-from kpp.forest.layout import CATEGORICAL
+from kpp.forest.layout import CATEGORICAL, OBLIQUE
 
 # In this order: of several outcomes the smallest counts.
 PROVED, FOUND, OPEN = 1, -1, 0
@@ -22,7 +22,7 @@ MAX_SWEEPS = 10
 
 
 class Splits:
-    """The numerical splits of a float64 forest, and the boxes between them.
+    """The numerical and oblique splits of a float64 forest, and the boxes between them.
 
     Parameters
     ----------
@@ -37,11 +37,35 @@ class Splits:
         self.is_free = is_free
         self.is_categorical = categorical_columns(forest)
         self.thresholds = forest.column_thresholds
-        self.is_split = np.array([len(own) > 0 for own in self.thresholds])
+        self.in_sum = np.bincount(forest.term_columns, minlength=forest.n_features) > 0
+        self.is_split = np.array([len(own) > 0 for own in self.thresholds]) | self.in_sum
 
     def radii(self, x: FloatArray, scale: FloatArray) -> Radii:
-        """Radii at which a side of the box around x meets a threshold."""
-        return Radii(self.thresholds, x, scale)
+        """Radii at which a side of the box around x meets a threshold, or a sum its own."""
+        return Radii(self.thresholds, x, scale, self._radii_of_sums(x, scale))
+
+    def _radii_of_sums(self, x: FloatArray, scale: FloatArray) -> FloatArray:
+        """Radii just below those at which the sum of an oblique split can meet its threshold."""
+        forest = self.forest
+        oblique = forest.split_kind == OBLIQUE
+        if not oblique.any():
+            return np.empty(0)
+        first, t = forest.term_offsets[:-1][oblique], forest.threshold[oblique]
+        a, value, unit = (
+            forest.term_weights,
+            x[forest.term_columns],
+            scale[forest.term_columns],
+        )
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            total, reach = (
+                np.add.reduceat(a * value, first),
+                np.add.reduceat(np.abs(a) * unit, first),
+            )
+            size = np.add.reduceat(np.abs(a * value), first) + np.abs(t)
+            # Where exactly the sum meets its threshold does not matter for soundness: every box is
+            # tested. What rounding may add, also to the sides of the box, is taken off.
+            radius = (np.abs(total - t) - 2.0**-48 * size) / reach * (1 - 2.0**-48)
+        return radius[np.isfinite(radius) & (reach > 0)]
 
     def box(self, x: FloatArray, scale: FloatArray, radius: float) -> tuple[FloatArray, FloatArray]:
         """Interval per column that holds every float within the radius, rounded outward.
@@ -69,11 +93,14 @@ class Splits:
     def widened(
         self, x: FloatArray, scale: FloatArray, radius: float
     ) -> tuple[FloatArray, FloatArray]:
-        """The largest box that reaches the same children of every split as that of a radius."""
+        """The largest box that reaches the same children of every split as that of a radius.
+
+        Columns of oblique splits are left as they are: no side of theirs can move alone.
+        """
         low, high = self.box(x, scale, radius)
         for j, thresholds in enumerate(self.thresholds):
             # No number beside a category is the same category.
-            if np.isnan(low[j]) or self.is_categorical[j]:
+            if np.isnan(low[j]) or self.is_categorical[j] or self.in_sum[j]:
                 continue
             above = np.searchsorted(thresholds, high[j], side="left")
             below = np.searchsorted(thresholds, low[j], side="left")
@@ -257,7 +284,8 @@ class BoxFlip:
         )
         if least < flips_below:
             point = np.where(np.isnan(x), x, np.clip(x, lowest, highest))
-            # With free categories the leaves need not be those of one category: look again.
+            # With free categories the leaves need not be those of one category, and oblique splits
+            # do not cut the box: look again.
             if self._at(point).sum() < flips_below:
                 return Outcome(FOUND, visits, point)
             return Outcome(OPEN, visits)

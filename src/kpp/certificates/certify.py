@@ -15,6 +15,7 @@ from kpp.certificates.flips import check_epsilon, flips_of
 from kpp.certificates.leafwise import solve
 from kpp.certificates.lipschitz import safe_lipschitz_radius
 from kpp.certificates.node_tables import Contrast, NodeTables
+from kpp.forest.columns import terms_of
 from kpp.geometry.kernel import METRICS
 from kpp.models.asking import ask
 
@@ -31,7 +32,7 @@ class Crossing(Shown):
         Tree, and the node (of the collapsed forest) whose other side is taken.
     feature : int
         Column that it tests, of those that the model sees: a place in the certificate's
-        `feature_names`.
+        `feature_names`. -2 for an oblique split, which tests the sum `terms`.
     threshold : float
         The row lies on one side of it; NaN for a categorical split.
     goes_left : bool
@@ -40,6 +41,8 @@ class Crossing(Shown):
         What crossing to the new leaf of this tree adds to :math:`\delta_T`.
     change : float
         What it takes off the margin.
+    terms : tuple of (column, weight)
+        Of an oblique split, what it adds up and compares with the threshold.
     """
 
     tree: int
@@ -49,6 +52,7 @@ class Crossing(Shown):
     goes_left: bool
     distance: float
     change: float
+    terms: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,6 +284,7 @@ def _crossings(
                 goes_left=bool(mine[shared] == forest.left[node]),
                 distance=float(tables.C[old] + tables.C[new] - 2 * tables.C[node]),
                 change=float(value[old] - value[new]),
+                terms=terms_of(forest, node),
             )
         )
     return sorted(crossings, key=lambda crossing: -crossing.change)

@@ -28,27 +28,37 @@ class Radii:
         The row.
     scale : array of shape (n_features,)
         Unit of each column.
+    sums : array, optional
+        Radii just below those at which the sum of an oblique split can meet its threshold.
 
     Examples
     --------
     >>> import numpy as np
     >>> from kpp.certificates.radii import Radii
-    >>> radii = Radii([np.array([0.0, 1.0, 4.0])], np.array([2.0]), np.ones(1))
+    >>> radii = Radii([np.array([0.0, 1.0, 5.0])], np.array([2.0]), np.ones(1))
     >>> radii.between(0.0, np.inf).round(9).tolist()
-    [1.0, 2.0, inf]
+    [1.0, 2.0, 3.0, inf]
     >>> round(radii.last(lambda radius: radius < 1.5), 9)
     1.0
     """
 
-    def __init__(self, thresholds: Sequence[FloatArray], x: FloatArray, scale: FloatArray) -> None:
+    def __init__(
+        self,
+        thresholds: Sequence[FloatArray],
+        x: FloatArray,
+        scale: FloatArray,
+        sums: FloatArray | None = None,
+    ) -> None:
         self.thresholds, self.x, self.scale = thresholds, x, scale
+        self.sums = np.empty(0) if sums is None else np.unique(sums)
         # Columns without a unit stay, columns of an infinite one are free at any radius: neither
         # has a radius at which a side meets a threshold.
         counted = (scale > 0) & np.isfinite(scale)
         counted &= np.array([len(own) > 0 for own in thresholds], dtype=bool)
         self.columns = np.flatnonzero(counted & np.isfinite(x)).tolist()
         self.stays = bool((counted & np.isinf(x)).any())
-        self.pivots = self._rising([self.thresholds[j][::EVERY] for j in self.columns])
+        every = [self.thresholds[j][::EVERY] for j in self.columns]
+        self.pivots = self._rising(every, self.sums[::EVERY])
 
     def between(self, low: float, high: float) -> FloatArray:
         """All radii above the first and not above the second."""
@@ -63,7 +73,8 @@ class Radii:
             first, second, third, last = np.searchsorted(own, edges).tolist()
             # The threshold at an edge itself is counted in.
             parts.append(np.concatenate([own[first : second + 1], own[third : last + 1]]))
-        radii = self._rising(parts)
+        first, last = np.searchsorted(self.sums, [low, high], side="right").tolist()
+        radii = self._rising(parts, self.sums[first:last])
         return radii[(radii > low) & (radii <= high)]
 
     def last(self, holds: Callable[[float], bool]) -> float:
@@ -76,8 +87,8 @@ class Radii:
         k = _last_true(lambda k: holds(between[k]), len(between))
         return float(between[k]) if k >= 0 else low
 
-    def _rising(self, thresholds: list[FloatArray]) -> FloatArray:
-        """Radii of some thresholds of each of the columns, and those that are always there."""
+    def _rising(self, thresholds: list[FloatArray], sums: FloatArray) -> FloatArray:
+        """Radii of some thresholds of each column, of some sums, and those always there."""
         n = [len(own) for own in thresholds]
         t = np.concatenate([*thresholds, []])
         value, unit = (np.repeat(every[self.columns], n) for every in (self.x, self.scale))
@@ -85,7 +96,7 @@ class Radii:
             ulp = np.spacing(np.maximum(np.abs(value), np.abs(t)))
             radius = (np.abs(value - t) - 4 * ulp) / unit * (1 - 2.0**-50)
         radius = radius[np.isfinite(t)]
-        radius = np.append(radius, [LARGEST if self.stays else 0.0, np.inf])
+        radius = np.concatenate([radius, sums, [LARGEST if self.stays else 0.0, np.inf]])
         return np.unique(radius[radius > 0])
 
 

@@ -169,8 +169,15 @@ def _crossings(
     for c in certificate.splits_to_cross(0)[:top]:
         side = "<=" if c.goes_left else ">"
         now = f"{side} {short(c.threshold, 6)}" if np.isfinite(c.threshold) else "its category"
-        found.append((names[c.feature], now, c.distance, c.change))
+        tested = _sum(c.terms, names) if c.terms else names[c.feature]
+        found.append((tested, now, c.distance, c.change))
     return found
+
+
+def _sum(terms: tuple[tuple[int, float], ...], names: tuple[str, ...]) -> str:
+    """What an oblique split adds up."""
+    listed = " + ".join(f"{short(weight, 3)} {names[column]}" for column, weight in terms)
+    return listed.replace("+ -", "- ")
 
 
 def _box(rows: Rows, row: int, boxes: RawCertificate) -> list[tuple[str, float, float, float]]:

@@ -12,8 +12,10 @@ import numpy as np
 from kpp._checks import is_missing
 from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.explanations._decimals import Decimals, Thresholds
+from kpp.explanations._sums import Terms, write_sum
 from kpp.forest.arrays import Forest
-from kpp.forest.layout import CATEGORICAL
+from kpp.forest.columns import terms_of
+from kpp.forest.layout import CATEGORICAL, SEVERAL_COLUMNS
 
 MOST_CATEGORIES = 8
 
@@ -27,15 +29,17 @@ class Condition:
     Parameters
     ----------
     feature : int
-        The column.
+        The column; -2 for a sum of several, `terms`.
     low, high : float
-        Bounds of a numerical column, ``low < x <= high`` with x in float64, whatever precision
-        the forest itself compares in.
+        Bounds of a numerical column, or of the sum, ``low < x <= high`` with x in float64,
+        whatever precision the forest itself compares in.
     categories : frozenset or None
         The categories themselves, of a categorical column; None for a numerical one.
     missing : bool
         Whether a missing value fulfils the condition, and so a category that no forest of the
-        model knows.
+        model knows. A sum is missing where one of its columns is.
+    terms : tuple of (column, weight)
+        Of oblique splits: the sum that lies between the bounds, added in float64 in this order.
     """
 
     feature: int
@@ -43,6 +47,12 @@ class Condition:
     high: float = np.inf
     categories: frozenset[Hashable] | None = None
     missing: bool = True
+    terms: Terms = ()
+
+    @property
+    def place(self) -> tuple[bool, int, Terms]:
+        """What conditions are ordered by: columns, then sums of columns."""
+        return bool(self.terms), self.feature, self.terms
 
 
 Cell = tuple[Condition, ...]
@@ -68,7 +78,8 @@ def _in_order(values: Iterable[Any]) -> list[Hashable]:
 def cells_of_path(forest: Forest, leaf: int, categories: Categories) -> list[tuple[int, Cell]]:
     """Each node below the root on the way to a leaf, with the conditions that lead to it.
 
-    Conditions on the same column are merged; columns stand in the order of their first split. Of
+    Conditions on the same column, or on the same sum of columns, are merged; they stand in the
+    order of their first split. Of
     the given categories, those that the forest does not know go where a missing value goes.
     """
     path = [leaf]
@@ -76,10 +87,10 @@ def cells_of_path(forest: Forest, leaf: int, categories: Categories) -> list[tup
         path.append(int(forest.parent[path[-1]]))
     # From the root down, because conditions narrow from split to split.
     path.reverse()
-    cell: dict[int, Condition] = {}
+    cell: dict[Hashable, Condition] = {}
     cells = []
     for above, v in pairwise(path):
-        column = int(forest.feature[above])
+        column = terms_of(forest, above) or int(forest.feature[above])
         cell[column] = _narrow(forest, above, v, cell.get(column), categories)
         cells.append((v, tuple(cell.values())))
     return cells
@@ -108,9 +119,10 @@ def _narrow(
     # x <= t goes left: the left cell is closed at t, the right one open.
     t = float(forest.threshold[above])
     low, high = (-np.inf, t) if goes_left else (t, np.inf)
-    if old is None:
-        return Condition(column, low, high, None, missing)
-    return Condition(column, max(low, old.low), min(high, old.high), None, missing and old.missing)
+    terms = terms_of(forest, above)
+    if old is not None:
+        low, high, missing = max(low, old.low), min(high, old.high), missing and old.missing
+    return Condition(SEVERAL_COLUMNS if terms else column, low, high, None, missing, terms)
 
 
 def _left_codes(forest: Forest, v: int) -> set[int]:
@@ -188,7 +200,9 @@ class Wording:
         numbers = np.full(len(names), np.nan)
         for j, value in enumerate([] if row is None else row):
             numbers[j] = self._read(j, value)
-        self.number = Decimals(known.thresholds, numbers).number
+        self.number, self.row = Decimals(known.thresholds, numbers).number, numbers
+        spread = known.thresholds.spread
+        self.spread = np.zeros(len(names)) if spread is None else spread
 
     def _read(self, column: int, value: Any) -> float:
         """Take in one value of the explained row; as a number, NaN where it is none."""
@@ -216,7 +230,9 @@ class Wording:
     def key(self, cell: Cell) -> Hashable:
         """What is the same for all cells that read the same."""
         return tuple(
-            (
+            (c.terms, c.low, c.high, c.missing and self._may_miss(c.terms))
+            if c.terms
+            else (
                 c.feature,
                 c.categories,
                 c.low < c.high,
@@ -235,6 +251,8 @@ class Wording:
 
     def condition(self, condition: Condition) -> list[str]:
         """Write what the condition on one column allows; nothing where every value fulfils it."""
+        if condition.terms:
+            return self._of_sum(condition)
         name, column = self.names[condition.feature], condition.feature
         other, told = False, False
         if condition.categories is None:
@@ -254,6 +272,21 @@ class Wording:
         if text is None:
             return [f"{name} is {' or '.join(more)}"]
         return [text, *more]
+
+    def _of_sum(self, condition: Condition) -> list[str]:
+        """Write a condition on a sum of columns, which is missing where one of them is."""
+        low, high, terms = condition.low, condition.high, condition.terms
+        names = [self.names[column] for column, _ in terms]
+        if low >= high:
+            return [f"{' or '.join(names)} is missing"]
+        if np.isinf(low) and np.isinf(high):
+            return [] if condition.missing else [f"neither {' nor '.join(names)} is missing"]
+        text = write_sum(terms, low, high, self.names, self.row, self.spread)
+        told = condition.missing and self._may_miss(terms)
+        return [text, "one of them is missing"] if told else [text]
+
+    def _may_miss(self, terms: Terms) -> bool:
+        return bool(self.missing[[column for column, _ in terms]].any())
 
     def _interval(self, name: str, condition: Condition) -> str | None:
         low, high = condition.low, condition.high

@@ -74,14 +74,14 @@ class RowPaths:
         )
 
     def cell(self, i: int) -> Cell:
-        """Conditions of one node, by column."""
+        """Conditions of one node, by column; then those on sums of columns."""
         number, tree = int(self.block[i]), int(self.tree[i])
         if (number, tree) not in self._cells:
             leaf = int(self.leaves[number][tree])
             found = cells_of_path(self.forests[number], leaf, self.categories)
             self._cells[number, tree] = dict(found)
         cell = self._cells[number, tree][int(self.node[i])]
-        return tuple(sorted(cell, key=lambda condition: condition.feature))
+        return tuple(sorted(cell, key=lambda condition: condition.place))
 
     def name(self, i: int) -> str:
         """Name of the coordinate of one node."""

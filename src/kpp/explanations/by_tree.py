@@ -69,15 +69,19 @@ class TreeParts:
         return total - self.sign * self.shift[self.score] * factor.sum(axis=0)
 
     def _of_block(self, block: ScoreBlock, leaf_ids: IntArray, factor: FloatArray) -> FloatArray:
-        parent, variable = block.forest.parent, block.variable
+        forest, variable, columns = block.forest, block.variable, block.forest.term_columns
         if self.place is not None:
-            # A root has no variable: what its -1 looks up is thrown away.
-            variable = np.where(variable >= 0, self.place[variable], -1).astype(np.int32)
+            # A root has no variable, an oblique split several: what they look up is thrown away.
+            variable = np.where(variable >= 0, self.place[variable], variable).astype(np.int32)
+            columns = self.place[columns]
+        terms = forest.term_offsets, columns, forest.term_shares
         contribution = self.sign * block.contribution[self.score]
         out = np.zeros((block.forest.n_trees, factor.shape[1]))
         # A tree has a row of its own: the cut into runs changes nothing.
         run_blocks(
-            lambda t: add_by_tree(leaf_ids, parent, variable, contribution, factor, t, t + 1, out),
+            lambda t: add_by_tree(
+                leaf_ids, forest.parent, variable, *terms, contribution, factor, t, t + 1, out
+            ),
             len(out),
             self.rows.n_jobs,
         )

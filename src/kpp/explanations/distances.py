@@ -35,6 +35,7 @@ class DistanceExplanation(Shown):
         Names of the trees, ``t0, t1, ...``, after the name of the block where there are several.
     parted_by : int array of shape (n_trees,)
         Column of the split that parts the two rows in each tree, -1 where they share the leaf.
+        Of an oblique split the column with the largest share.
     normalize : {"forest", "tree"}
         Which path distance it is; "mixed" for blocks of both.
 
@@ -106,7 +107,8 @@ def explain_distance(
         \sum_{v \in \sigma_t(x, z),\ \mathrm{split}(\mathrm{par}(v)) = j} \omega_t(v)
 
     the edges between the two leaves, each counted for the variable that the split above it
-    tests. Every part is nonnegative; there is no cancellation.
+    tests; below an oblique split by the shares of its columns. Every part is nonnegative; there is
+    no cancellation.
 
     Parameters
     ----------
@@ -182,9 +184,16 @@ def _between_leaves(mine: PathMap, theirs: PathMap, n_features: int) -> tuple[Fl
         while a != b:
             # Parents stand before their children: the later of two nodes is not above the other.
             low = max(a, b)
-            values[tree, variable[low]] += squared[low]
+            above, column = int(forest.parent[low]), int(variable[low])
+            if column >= 0:
+                values[tree, column] += squared[low]
+            else:
+                own = slice(forest.term_offsets[above], forest.term_offsets[above + 1])
+                columns, shares = forest.term_columns[own], forest.term_shares[own]
+                values[tree, columns] += shares * squared[low]
+                column = int(columns[np.argmax(shares)])
             # Overwritten while climbing: the last edge is below the common ancestor, whose split
             # parts them.
-            parted[tree] = variable[low]
-            a, b = min(a, b), int(forest.parent[low])
+            parted[tree] = column
+            a, b = min(a, b), above
     return values, parted

@@ -14,9 +14,11 @@ from kpp.explanations._loops import add_by_variable
 from kpp.explanations.attribution import Attribution, column_of
 from kpp.explanations.by_tree import TreeParts
 from kpp.explanations.checks import check_variables
+from kpp.forest.columns import column_shares
 from kpp.models.asking import Question, ask
 from kpp.models.pipelines import as_rows, raw_columns, sum_by_source
 from kpp.scores import AdditiveForest, RoutedRows
+from kpp.scores.additive import ScoreBlock
 
 LEVELS = ("variable", "node", "shapley")
 # Rows that pass over all trees together; fixed, so that threads change nothing.
@@ -33,7 +35,9 @@ def explain(model: Any, X: Any, *, level: str = "variable", centered: bool = Fal
         g(x) = c_0 + \sum_j \Psi_j(x), \qquad
         \Psi_j(x) = \sum_{v:\ \mathrm{split}(\mathrm{par}(v)) = j} w_v \Phi_v(x)
 
-    and the roots, which have no split above them, join the intercept in :math:`c_0`.
+    and the roots, which have no split above them, join the intercept in :math:`c_0`. Below an
+    oblique split, which tests several variables, each gets its share of :math:`w_v \Phi_v(x)`:
+    ``forest.term_shares``, which add up to 1.
 
     Parameters
     ----------
@@ -186,9 +190,8 @@ def _by_variable(
     baseline = baseline_of(additive)
     # Psi_j(x): what the nodes on the row's paths add, by the variable of the split above each.
     for block, leaf_ids in zip(additive.blocks, rows.leaf_ids, strict=True):
-        parent, variable = block.forest.parent, block.variable
         for out, contribution in zip(values, block.contribution, strict=True):
-            _add(leaf_ids, parent, variable, contribution, out, rows.n_jobs)
+            _add(leaf_ids, block, contribution, out, rows.n_jobs)
     shift = None
     if centered:
         shift = _mean_by_tree(question)
@@ -203,15 +206,18 @@ def _by_variable(
 
 def _add(
     leaf_ids: IntArray,
-    parent: IntArray,
-    variable: IntArray,
+    block: ScoreBlock,
     contribution: FloatArray,
     out: FloatArray,
     n_jobs: int | None,
 ) -> None:
     blocks = blocks_of(len(out), -(-len(out) // ROWS_PER_BLOCK))
+    forest, variable = block.forest, block.variable
+    terms = forest.term_offsets, forest.term_columns, forest.term_shares
     run_blocks(
-        lambda b: add_by_variable(leaf_ids, parent, variable, contribution, *blocks[b], out),
+        lambda b: add_by_variable(
+            leaf_ids, forest.parent, variable, *terms, contribution, *blocks[b], out
+        ),
         len(blocks),
         n_jobs,
     )
@@ -223,12 +229,12 @@ def _mean_by_tree(question: Question) -> FloatArray:
     ends = np.cumsum([block.forest.n_nodes for block in blocks])[:-1]
     means = []
     for block, mean in zip(blocks, np.split(_mean_of_nodes(question), ends, axis=1), strict=True):
-        forest, variable = block.forest, block.variable
-        below = variable >= 0
-        # One bin per tree and variable; roots have no variable, and stay out.
-        place = (forest.tree_of_node * n_columns + variable)[below]
+        forest = block.forest
+        # Roots have no variable, and stay out.
+        node, column, share = column_shares(forest)
+        place = forest.tree_of_node[node] * n_columns + column
         size = forest.n_trees * n_columns
-        sums = [np.bincount(place, row[below], minlength=size) for row in mean]
+        sums = [np.bincount(place, row[node] * share, minlength=size) for row in mean]
         means.append(np.reshape(sums, (len(sums), forest.n_trees, n_columns)))
     return np.concatenate(means, axis=1)
 

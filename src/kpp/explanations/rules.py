@@ -151,6 +151,10 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
     ``x < s`` if it is. A row of the fit can only be on the wrong side if its value is between t and
     s: a value that is t itself, or has no more decimals than s, is not. ``conditions`` holds t.
 
+    The condition of an oblique split is a sum, ``0.618 a - 0.786 b <= 1.2``. Its weights and its
+    bound have the fewest significant digits, at least three, with which x stays on its side and the
+    sum at x is off by no more than a hundredth of the largest ``|weight| * feature_spread_``.
+
     Missing values have a side at every split. A rule says "or missing" where they are on the side
     of the node at every split on that column, and the column is missing in x or in a row of the
     fit; a condition without these words does not hold for a missing value. A category that a

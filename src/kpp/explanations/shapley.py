@@ -31,6 +31,12 @@ def shapley_values(model: KPPLinearModel, rows: RoutedRows) -> tuple[FloatArray,
     """
     shap = optional("shap", "level='shapley'", "shap")
     collapsed = model.collapse()
+    if len(collapsed.forest.term_offsets):
+        raise TypeError(
+            "level='shapley' needs TreeSHAP, which knows splits on one column only, and this "
+            "forest has oblique ones. Use level='variable', which shares out what they add, or a "
+            "model-agnostic explainer: shap.Explainer(model, X)."
+        )
     # shap walks the trees itself: rows must come in the precision that the forest compares in.
     X = prepare_rows(collapsed.forest, rows.X)
     values, baseline = [], np.empty(collapsed.n_scores)

@@ -2,6 +2,14 @@
 
 from kpp.forest.arrays import Forest
 from kpp.forest.layout import Tree
+from kpp.forest.oblique import ObliqueForestClassifier, ObliqueForestRegressor
 from kpp.forest.statistics import NodeStatistics, node_statistics
 
-__all__ = ["Forest", "NodeStatistics", "Tree", "node_statistics"]
+__all__ = [
+    "Forest",
+    "NodeStatistics",
+    "ObliqueForestClassifier",
+    "ObliqueForestRegressor",
+    "Tree",
+    "node_statistics",
+]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kpp._compile import compiled
-from kpp.forest.nodes import bit_of
+from kpp.forest.nodes import bit_of, category_goes_left, is_categorical, is_oblique, sum_at
 
 # Rows that walk down a tree together. Their steps are independent of each other, so the
 # processor overlaps the memory look-ups that a single walk would have to wait for.
@@ -236,3 +236,61 @@ def depth_first_numbers(tree_offsets: Any, left: Any, out: Any) -> None:
             if left[v] >= 0:
                 out[left[v]] = out[v] + 1
                 out[left[v] + 1] = out[v] + 1 + size[left[v] - root]
+
+
+@compiled("in f8[,]; Splits; in i8[]; in i4[]; in f8[]; i8; i8; i8; i8; out i4[,]")
+def route_oblique(
+    X: Any,
+    splits: Any,
+    term_offsets: Any,
+    term_columns: Any,
+    term_weights: Any,
+    first_row: Any,
+    last_row: Any,
+    first_tree: Any,
+    last_tree: Any,
+    leaf_ids: Any,
+) -> None:
+    """Like `route_any`, with oblique splits: a sum of columns in place of one column.
+
+    The sum is taken in float64, term after term in stored order: the same bits as
+    ``a[0] * x[0] + a[1] * x[1] + ...`` in NumPy, with no fused product.
+    """
+    tree_offsets, left = splits.tree_offsets, splits.left
+    feature, threshold, missing_left = splits.feature, splits.threshold, splits.missing_left
+    category_offsets, category_bits = splits.category_offsets, splits.category_bits
+    n_features = np.uint64(X.shape[1])
+    values = X.reshape(-1)
+    node = np.empty(ROWS_TOGETHER, np.uint32)
+    row = np.empty(ROWS_TOGETHER, np.uint32)
+    for tree in range(first_tree, last_tree):
+        root = tree_offsets[tree]
+        for start in range(first_row, last_row, ROWS_TOGETHER):
+            n_walking = min(ROWS_TOGETHER, last_row - start)
+            for j in range(n_walking):
+                node[j] = root
+                row[j] = start + j
+            while n_walking > 0:
+                n_left = 0
+                for j in range(n_walking):
+                    v = node[j]
+                    i = row[j]
+                    child = left[v]
+                    leaf_ids[tree, i] = v
+                    if child < 0:
+                        continue
+                    first = np.uint64(i) * n_features
+                    if is_oblique(term_offsets, v):
+                        x = sum_at(term_offsets, term_columns, term_weights, v, values, first)
+                    else:
+                        x = values[first + np.uint64(feature[v])]
+                    if np.isnan(x):
+                        goes_left = missing_left[v]
+                    elif is_categorical(category_offsets, v):
+                        goes_left = category_goes_left(category_offsets, category_bits, v, x)
+                    else:
+                        goes_left = x <= threshold[v]
+                    node[n_left] = np.uint32(child if goes_left else child + 1)
+                    row[n_left] = i
+                    n_left += 1
+                n_walking = n_left

@@ -26,8 +26,15 @@ from kpp.forest.layout import (
     pack_categories,
 )
 from kpp.forest.nodes import Nodes, Splits
+from kpp.forest.pools import join_offsets, take_from_pools
 from kpp.forest.statistics import NodeStatistics
 from kpp.forest.sums import add_to_parents, as_vector, path_sums
+
+# Offsets per node, and the pools that they cut.
+POOLS = {
+    "category_offsets": ("category_bits",),
+    "term_offsets": ("term_columns", "term_weights", "term_shares"),
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,14 +57,14 @@ class Forest(Shown):
     left : int32 array of shape (n_nodes,)
         Left child, -1 at leaves.
     feature : int32 array of shape (n_nodes,)
-        Column of the user's X that the node splits on, -1 at leaves.
+        Column of the user's X that the node splits on, -1 at leaves, -2 at oblique splits.
     threshold : float64 array of shape (n_nodes,)
-        ``x <= threshold`` goes left, with x in the comparison dtype `dtype`. NaN at leaves and
-        categorical splits.
+        ``x <= threshold`` goes left, with x in the comparison dtype `dtype`, or the sum of an
+        oblique split. NaN at leaves and categorical splits.
     missing_left : bool array of shape (n_nodes,)
         Whether a missing value goes left.
     split_kind : uint8 array of shape (n_nodes,)
-        0 leaf, 1 numerical, 2 categorical.
+        0 leaf, 1 numerical, 2 categorical, 3 oblique.
     category_offsets : int64 array of shape (n_nodes + 1,) or (0,)
         Node v owns the words ``category_offsets[v]:category_offsets[v + 1]`` of
         `category_bits`. Empty when no split is categorical.
@@ -82,6 +89,15 @@ class Forest(Shown):
         Class name of the source model.
     bare : BareScores, optional
         What the source library predicts, as one number per node; see `bare_scores`.
+    term_offsets : int64 array of shape (n_nodes + 1,) or (0,)
+        Node v owns the terms ``term_offsets[v]:term_offsets[v + 1]``. Empty when no split is
+        oblique.
+    term_columns, term_weights : int32 and float64 arrays of shape (n_terms,)
+        An oblique split compares :math:`\sum_k a_k x_{j_k}` with its threshold: products and sums
+        in float64, added in this order. A row that misses one of the columns is missing there.
+    term_shares : float64 array of shape (n_terms,)
+        Each column's share of what the split adds to an attribution by variable; they add up to
+        1 in every split. See `kpp.forest.columns.column_shares`.
 
     Examples
     --------
@@ -119,6 +135,10 @@ class Forest(Shown):
     statistics: NodeStatistics | None = None
     source: str = "Forest"
     bare: BareScores | None = None
+    term_offsets: OffsetArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    term_columns: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    term_weights: FloatArray = field(default_factory=lambda: np.empty(0))
+    term_shares: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         # Frozen for everybody else; these are the arrays in the dtypes that compiled loops are
@@ -140,8 +160,8 @@ class Forest(Shown):
         model : fitted estimator
             scikit-learn's RandomForest, ExtraTrees, DecisionTree, ExtraTree, GradientBoosting,
             HistGradientBoosting, RandomTreesEmbedding, IsolationForest, or a bagging of single
-            trees. A ``FrozenEstimator`` around one of them counts as what it holds; a `Forest`
-            is returned as it is.
+            trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`. A ``FrozenEstimator``
+            around one of them counts as what it holds; a `Forest` is returned as it is.
 
         Returns
         -------
@@ -348,14 +368,10 @@ class Forest(Shown):
         changed: dict[str, Any] = {name: getattr(self, name)[nodes] for name in NODE_ARRAYS}
         for name in ("parent", "left"):
             changed[name] = np.where(changed[name] < 0, -1, changed[name] + shift).astype(np.int32)
-        if len(self.category_offsets):
-            first, n_words = (
-                self.category_offsets[:-1][nodes],
-                np.diff(self.category_offsets)[nodes],
-            )
-            words = [np.arange(f, f + n) for f, n in zip(first, n_words, strict=True) if n]
-            changed["category_offsets"] = np.concatenate([[0], np.cumsum(n_words)])
-            changed["category_bits"] = self.category_bits[np.concatenate([*words, []]).astype(int)]
+        for name, pools in POOLS.items():
+            own = [getattr(self, pool) for pool in pools]
+            changed[name], taken = take_from_pools(getattr(self, name), own, nodes)
+            changed |= dict(zip(pools, taken, strict=True))
         statistics = None if self.statistics is None else self.statistics.take(nodes)
         bare = None if self.bare is None else self.bare.take_trees(chosen, nodes)
         return replace(self, tree_offsets=offsets, statistics=statistics, bare=bare, **changed)
@@ -459,14 +475,9 @@ class Forest(Shown):
             np.add(changed[name], shift, out=changed[name], where=changed[name] >= 0)
         tree_sizes = np.concatenate([np.diff(offsets) for offsets in take("tree_offsets")])
         changed["tree_offsets"] = np.concatenate([[0], np.cumsum(tree_sizes)])
-        words = [
-            np.diff(offsets) if len(offsets) else np.zeros(size, dtype=np.int64)
-            for offsets, size in zip(take("category_offsets"), sizes, strict=True)
-        ]
-        changed["category_bits"] = np.concatenate(take("category_bits"))
-        changed["category_offsets"] = np.empty(0, dtype=np.int64)
-        if len(changed["category_bits"]):
-            changed["category_offsets"] = np.concatenate([[0], np.cumsum(np.concatenate(words))])
+        for name, pools in POOLS.items():
+            changed[name] = join_offsets(take(name), sizes)
+            changed |= {pool: np.concatenate(take(pool)) for pool in pools}
         for array in changed.values():
             array.flags.writeable = False
         whole = cls(categories=categories, statistics=joined, **shared, **changed)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kpp._typing import FloatArray
 from kpp.forest.arrays import Forest
 from kpp.forest.layout import NUMERICAL
 
@@ -31,7 +32,8 @@ def check_one_reading(forests: Sequence[Forest]) -> None:
     for column in sorted({column for forest in forests for column in forest.categories}):
         for forest in forests:
             splits = (forest.feature == column) & (forest.split_kind == NUMERICAL)
-            if column not in forest.categories and splits.any():
+            read_as_number = splits.any() or (forest.term_columns == column).any()
+            if column not in forest.categories and read_as_number:
                 raise TypeError(
                     f"Column {column} is categorical in one block of this model and a number in "
                     f"another ({forest.source}); a single forest cannot read it in both ways. "
@@ -64,7 +66,13 @@ def as_float64(forest: Forest) -> Forest:
 def compare_in_float64(forest: Forest) -> Forest:
     """Turn a forest of float32 into such a one, anew; `as_float64` keeps it."""
     splits = forest.split_kind == NUMERICAL
-    t = forest.threshold[splits]
+    threshold = forest.threshold.copy()
+    threshold[splits] = double_thresholds(forest.threshold[splits])
+    return replace(forest, threshold=threshold, dtype=np.float64)
+
+
+def double_thresholds(t: FloatArray) -> FloatArray:
+    """Thresholds for float64 that decide as those given do for the same numbers in float32."""
     with np.errstate(over="ignore", invalid="ignore"):
         below = t.astype(np.float32)
         below = np.where(below > t, np.nextafter(below, np.float32(-np.inf)), below)
@@ -74,7 +82,4 @@ def compare_in_float64(forest: Forest) -> Forest:
         to_below = limit.astype(np.float32) == below
         limit = np.where(to_below, limit, np.nextafter(limit, -np.inf))
     # Beyond the last finite float32 there is no next one to round to.
-    limit = np.where(np.isfinite(below) & np.isfinite(above), limit, t)
-    threshold = forest.threshold.copy()
-    threshold[splits] = limit
-    return replace(forest, threshold=threshold, dtype=np.float64)
+    return np.where(np.isfinite(below) & np.isfinite(above), limit, t)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +12,14 @@ from numpy.typing import ArrayLike
 from kpp._shown import Shown
 from kpp._typing import AnyArray
 from kpp.forest._loops import check_levels, lay_out_tree
+from kpp.forest.pools import owned_parts
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
 
-LEAF, NUMERICAL, CATEGORICAL = 0, 1, 2
+LEAF, NUMERICAL, CATEGORICAL, OBLIQUE = 0, 1, 2, 3
+# In place of a column: none at a leaf, several at an oblique split.
+NO_COLUMN, SEVERAL_COLUMNS = -1, -2
 # Leaf ids are kept for every row and tree: in 32 bits they take half the memory.
 MAX_NODES = np.iinfo(np.int32).max
 
@@ -33,7 +36,13 @@ ARRAY_TYPES: dict[str, Any] = NODE_ARRAYS | {
     "tree_offsets": np.int64,
     "category_offsets": np.int64,
     "category_bits": np.uint32,
+    "term_offsets": np.int64,
+    "term_columns": np.int32,
+    "term_weights": np.float64,
+    "term_shares": np.float64,
 }
+# What the shares of a split's terms may miss 1 by: a few roundings.
+SHARE_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +54,7 @@ class Tree(Shown):
     left, right : int array of shape (n_nodes,)
         Children by position in these arrays; -1 for both at a leaf.
     feature : int array of shape (n_nodes,)
-        Column of the split; not read at leaves.
+        Column of the split; not read at leaves and oblique splits.
     threshold : float array of shape (n_nodes,)
         ``x <= threshold`` goes left; not read at leaves and categorical splits.
     missing_left : bool array of shape (n_nodes,), optional
@@ -57,6 +66,11 @@ class Tree(Shown):
         The library's own number of each node; its position by default.
     per_node : dict of str to array of shape (n_nodes, ...), optional
         Further numbers of the nodes, which move with them.
+    oblique : mapping of int to tuple, optional
+        The oblique splits: node -> ``(columns, weights)`` of the sum that is compared with the
+        threshold, at least two different columns, in the order in which they are added; or
+        ``(columns, weights, shares)`` with each column's share of what the split adds to an
+        attribution, by default in proportion to the size of its weight.
     """
 
     left: ArrayLike
@@ -67,6 +81,7 @@ class Tree(Shown):
     left_categories: dict[int, ArrayLike] = field(default_factory=dict)
     source_leaf: ArrayLike | None = None
     per_node: dict[str, AnyArray] = field(default_factory=dict)
+    oblique: Mapping[int, tuple[ArrayLike, ...]] = field(default_factory=dict)
 
 
 def lay_out(
@@ -110,6 +125,7 @@ def lay_out(
     }
     order = np.empty(n_nodes if wants_order else max(sizes), dtype=np.int64)
     left_of: dict[int, AnyArray] = {}
+    terms_of: dict[int, tuple[ArrayLike, ...]] = {}
     per_node: dict[str, AnyArray] = {}
     for tree, base, size in zip(trees, tree_offsets.tolist(), sizes, strict=False):
         nodes = slice(base, base + size)
@@ -119,15 +135,18 @@ def lay_out(
             if name not in per_node:
                 per_node[name] = np.empty((n_nodes, *values.shape[1:]))
             per_node[name][nodes] = values[own]
-        if tree.left_categories:
-            # `own` takes new places to old ones; importers name categorical splits by the old ones.
+        if tree.left_categories or tree.oblique:
+            # `own` takes new places to old ones; importers name such splits by the old ones.
             new_id = np.empty(size, dtype=np.int64)
             new_id[own] = np.arange(base, base + size)
             for node, codes in tree.left_categories.items():
                 left_of[int(new_id[node])] = np.asarray(codes)
+            for node, terms in tree.oblique.items():
+                terms_of[int(new_id[node])] = terms
         own += base
     arrays["tree_offsets"] = tree_offsets
     arrays["category_offsets"], arrays["category_bits"] = pack_categories(left_of, n_nodes)
+    arrays |= pack_terms(terms_of, n_nodes)
     # Read-only, so that `own_read_only` takes them into a `Forest` without another copy.
     for array in arrays.values():
         array.flags.writeable = False
@@ -171,7 +190,7 @@ def _lay_out_one(tree: Tree, base: int, into: dict[str, AnyArray], order: AnyArr
     # trees equal arrays, and a comparison with NaN is never true by chance.
     is_leaf = into["left"] < 0
     into["feature"][:] = np.asarray(tree.feature)[order]
-    into["feature"][is_leaf] = -1
+    into["feature"][is_leaf] = NO_COLUMN
     into["threshold"][:] = np.asarray(tree.threshold)[order]
     into["threshold"][is_leaf] = np.nan
     into["missing_left"][:] = (
@@ -186,6 +205,10 @@ def _lay_out_one(tree: Tree, base: int, into: dict[str, AnyArray], order: AnyArr
         categorical = np.isin(order, list(tree.left_categories))
         into["split_kind"][categorical] = CATEGORICAL
         into["threshold"][categorical] = np.nan
+    if tree.oblique:
+        oblique = np.isin(order, list(tree.oblique))
+        into["split_kind"][oblique] = OBLIQUE
+        into["feature"][oblique] = SEVERAL_COLUMNS
 
 
 def pack_categories(left_of: dict[int, AnyArray], n_nodes: int) -> tuple[AnyArray, AnyArray]:
@@ -204,6 +227,26 @@ def pack_categories(left_of: dict[int, AnyArray], n_nodes: int) -> tuple[AnyArra
         n_words[node + 1] = len(words)
         pool.append(words)
     return np.cumsum(n_words), np.concatenate(pool)
+
+
+def pack_terms(terms_of: Mapping[int, tuple[ArrayLike, ...]], n_nodes: int) -> dict[str, AnyArray]:
+    """Put the terms of oblique splits into pools, in node order."""
+    names = ("term_columns", "term_weights", "term_shares")
+    n_terms = np.zeros(n_nodes + 1, dtype=np.int64)
+    pools: dict[str, list[AnyArray]] = {name: [np.empty(0)] for name in names}
+    for node in sorted(terms_of):
+        columns, weights, *shares = (np.asarray(part) for part in terms_of[node])
+        if not shares:
+            size = np.abs(weights)
+            shares = [size / size.sum()]
+        if not (columns.ndim == 1 and columns.shape == weights.shape == shares[0].shape):
+            raise ValueError("An oblique split needs one weight, and one share, for each column.")
+        n_terms[node + 1] = len(columns)
+        for name, part in zip(names, (columns, weights, shares[0]), strict=True):
+            pools[name].append(part)
+    packed = {name: np.concatenate(pool).astype(ARRAY_TYPES[name]) for name, pool in pools.items()}
+    offsets = np.cumsum(n_terms) if terms_of else np.empty(0, dtype=np.int64)
+    return {"term_offsets": offsets, **packed}
 
 
 def check_layout(forest: Forest) -> None:
@@ -238,34 +281,71 @@ def check_layout(forest: Forest) -> None:
     )
     kind, is_leaf = forest.split_kind, forest.left < 0
     require(
-        np.array_equal(kind == LEAF, is_leaf) and kind.max() <= CATEGORICAL,
-        "split_kind must be 0 at leaves and 1 or 2 at splits",
+        np.array_equal(kind == LEAF, is_leaf) and kind.max() <= OBLIQUE,
+        "split_kind must be 0 at leaves and 1, 2 or 3 at splits",
     )
     within = (forest.feature >= 0) & (forest.feature < forest.n_features)
+    has_column = ~is_leaf & (kind != OBLIQUE)
     require(
-        (within | is_leaf).all(), f"a split names a column outside the {forest.n_features} columns"
+        (within | ~has_column).all(),
+        f"a split names a column outside the {forest.n_features} columns",
     )
     require(
         not (np.isnan(forest.threshold) & (kind == NUMERICAL)).any(),
         "the threshold of a numerical split is NaN",
     )
-    has_words = np.zeros(n_nodes, dtype=bool)
-    n_words = 0
-    if len(forest.category_offsets):
-        # The prepended 0 makes the first difference the first offset, which must be 0.
-        words = np.diff(forest.category_offsets, prepend=0)
-        require(
-            len(words) == n_nodes + 1 and words[0] == 0 and (words >= 0).all(),
-            "category_offsets must rise from 0, with one entry per node and one more",
-        )
-        has_words, n_words = words[1:] > 0, int(words.sum())
+    owned = owned_parts(forest.category_offsets, n_nodes)
+    require(owned, "category_offsets must rise from 0, with one entry per node and one more")
+    assert owned is not None
     require(
-        np.array_equal(has_words, kind == CATEGORICAL) and n_words == len(forest.category_bits),
+        np.array_equal(owned[0], kind == CATEGORICAL) and owned[1] == len(forest.category_bits),
         "category_offsets and category_bits do not fit the categorical splits",
     )
+    _check_terms(forest, require)
     require(forest.n_features >= 1, "there must be at least one column")
     require(forest.dtype in (np.float32, np.float64), "dtype must be float32 or float64")
     require(
         forest.feature_names is None or len(forest.feature_names) == forest.n_features,
         "feature_names must name every column",
     )
+
+
+def _check_terms(forest: Forest, require: Callable[[Any, str], None]) -> None:
+    """Refuse terms that are not those of the oblique splits."""
+    oblique, n_features = forest.split_kind == OBLIQUE, forest.n_features
+    owned = owned_parts(forest.term_offsets, len(oblique))
+    require(owned, "term_offsets must rise from 0, with one entry per node and one more")
+    assert owned is not None
+    columns, weights, shares = forest.term_columns, forest.term_weights, forest.term_shares
+    require(
+        np.array_equal(owned[0], oblique)
+        and all(part.shape == (owned[1],) for part in (columns, weights, shares)),
+        "term_offsets, term_columns, term_weights and term_shares do not fit the oblique splits",
+    )
+    if owned[1] == 0:
+        return
+    first = forest.term_offsets[:-1][oblique]
+    split = np.repeat(np.arange(len(first)), np.diff(forest.term_offsets)[oblique])
+    require(
+        (columns >= 0).all() and (columns < n_features).all(),
+        f"an oblique split names a column outside the {n_features} columns",
+    )
+    pairs = np.unique(split.astype(np.int64) * n_features + columns)
+    several = np.diff(forest.term_offsets)[oblique].min() > 1
+    require(
+        several and len(pairs) == len(columns),
+        "an oblique split needs at least two columns, each once",
+    )
+    require(
+        np.isfinite(weights).all() and (weights != 0).all(),
+        "the weights of an oblique split must be finite and not 0",
+    )
+    require(not np.isnan(forest.threshold[oblique]).any(), "the threshold of a split is NaN")
+    total = np.add.reduceat(shares, first)
+    require(
+        (shares >= 0).all() and (np.abs(total - 1) <= SHARE_ROUNDING).all(),
+        "the shares of an oblique split must be at least 0 and add up to 1",
+    )
+    require((forest.feature[oblique] == SEVERAL_COLUMNS).all(), "feature must be -2 there")
+    # Rounding the columns first would make sums that no threshold in float64 stands for.
+    require(forest.dtype == np.float64, "oblique splits are compared in float64")

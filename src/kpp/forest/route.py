@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array
 
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, FloatArray, IntArray
-from kpp.forest._loops import route_any, route_few, route_numerical
+from kpp.forest._loops import route_any, route_few, route_numerical, route_oblique
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
@@ -50,7 +50,11 @@ def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
     # The minimum is NaN as soon as one entry is, and needs no array of its own.
     if len(forest.category_offsets) or (forest.allows_nan and rows.size and np.isnan(rows.min())):
         walk = route_any
-    splits = forest.splits
+    splits: Any = forest.splits
+    terms: tuple[AnyArray, ...] = ()
+    if len(forest.term_offsets):
+        walk = route_oblique
+        terms = forest.term_offsets, forest.term_columns, forest.term_weights
     if walk is route_numerical and n_rows <= FEW_ROWS:
         route_few(rows, splits, leaf_ids)
     else:
@@ -60,7 +64,7 @@ def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
         n_tree_blocks = min(N_TREE_BLOCKS, leaf_ids.size // WALKS_PER_BLOCK)
         tree_blocks = blocks_of(forest.n_trees, n_tree_blocks)
         tasks = [(*r, *t) for r in row_blocks for t in tree_blocks]
-        run_blocks(lambda b: walk(rows, splits, *tasks[b], leaf_ids), len(tasks), n_jobs)
+        run_blocks(lambda b: walk(rows, splits, *terms, *tasks[b], leaf_ids), len(tasks), n_jobs)
     leaf_ids.flags.writeable = False
     return leaf_ids
 

@@ -122,7 +122,7 @@ class MapBlock(Shown, LinearOperator, ABC):
     @property
     @abstractmethod
     def coordinate_variable(self) -> AnyArray:
-        """Column of X that each coordinate belongs to, shape (m,); -1 for none."""
+        """Column of X that each coordinate belongs to, shape (m,); -1 for none, -2 for several."""
 
     def mean_row(self, sample_weight: Any = None) -> FloatArray:
         r"""Weighted mean :math:`\bar\phi` of the rows, shape (m,)."""
@@ -561,7 +561,7 @@ class PathMap(MapBlock):
 
     @property
     def coordinate_variable(self) -> AnyArray:
-        """Column that the split above each node tests, -1 at roots; shape (n_nodes,)."""
+        """Column that the split above each node tests; -1 at roots, -2 below oblique splits."""
         forest = self.forest
         return np.where(forest.parent >= 0, forest.feature[forest.parent], -1)
 

@@ -50,6 +50,7 @@ FITTED = {
 }
 # Parameters of a model: ensembles that a fit clones and grows, and splitters. Never fitted.
 UNFITTED = {
+    "kpp.forest": ("ObliqueForestClassifier", "ObliqueForestRegressor"),
     "sklearn.ensemble": (
         *("BaggingClassifier", "BaggingRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor"),
         *("GradientBoostingClassifier", "GradientBoostingRegressor"),

@@ -15,7 +15,15 @@ import numpy as np
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.arrays import Forest
 from kpp.forest.bare import BareScores
-from kpp.forest.layout import CATEGORICAL, LEAF, MAX_NODES, NUMERICAL
+from kpp.forest.layout import (
+    CATEGORICAL,
+    LEAF,
+    MAX_NODES,
+    NO_COLUMN,
+    NUMERICAL,
+    OBLIQUE,
+    SEVERAL_COLUMNS,
+)
 from kpp.forest.statistics import NodeStatistics
 from kpp.geometry.maps import NORMALIZATIONS, PathMap
 from kpp.geometry.weights import PathWeights
@@ -41,12 +49,14 @@ LEAVES_AT_ONCE = 1 << 20
 TOO_MANY_CATEGORIES = "too many categories that are neither texts nor an array of numbers"
 STATISTICS = required("count", "mean", "variance", "class_share", "classes", "grown_on_impurity")
 BARE = required("base", "combines", "values", "tree_score", "classes")
+SUMS = required("terms", "columns", "weights", "shares")
 FOREST: FieldTable = {
     **required("tree_sizes", "split_kind", "feature", "threshold", "missing_left", "source_leaf"),
     **required("category_words", "category_bits", "n_features", "dtype", "feature_names"),
     **required("categories", "allows_nan", "allows_infinity", "source"),
     "statistics": Field(inside=STATISTICS),
     "bare": Field(since=2, default=None, inside=BARE),
+    "sums": Field(since=2, default=None, inside=SUMS),
 }
 WEIGHTS = required("node", "edge", "tree_mass", "forest_mass")
 MAP: FieldTable = {**required("forest", "leaves", "normalize", "n_jobs"), **WEIGHTS}
@@ -55,7 +65,7 @@ MAP: FieldTable = {**required("forest", "leaves", "normalize", "n_jobs"), **WEIG
 def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
     """Take a forest apart."""
     kind = forest.split_kind
-    splits, categorical = kind != LEAF, kind == CATEGORICAL
+    splits, categorical, oblique = kind != LEAF, kind == CATEGORICAL, kind == OBLIQUE
     words = np.diff(forest.category_offsets)[categorical] if categorical.any() else np.empty(0, int)
     for known in forest.categories.values():
         if known.dtype == object and key_steps(known.tolist()) > MOST_KEY_STEPS:
@@ -64,11 +74,21 @@ def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
         None if part is None else {name: getattr(part, name) for name in table}
         for part, table in ((forest.statistics, STATISTICS), (forest.bare, BARE))
     )
-    return {
+    sums = {}
+    if oblique.any():
+        # Only where there are some: all other forests stay readable where sums are not known.
+        own = {
+            "terms": np.diff(forest.term_offsets)[oblique],
+            "columns": forest.term_columns,
+            "weights": forest.term_weights,
+            "shares": forest.term_shares,
+        }
+        sums["sums"] = writer.value(own, f"{where}.sums")
+    return sums | {
         "tree_sizes": writer.packed(np.diff(forest.tree_offsets)),
         "split_kind": writer.value(kind, where),
-        "feature": writer.packed(forest.feature[splits]),
-        "threshold": writer.value(forest.threshold[kind == NUMERICAL], where),
+        "feature": writer.packed(forest.feature[splits & ~oblique]),
+        "threshold": writer.value(forest.threshold[(kind == NUMERICAL) | oblique], where),
         "missing_left": writer.value(np.packbits(forest.missing_left[splits]), where),
         "source_leaf": writer.packed(forest.source_leaf),
         "category_words": writer.packed(words),
@@ -93,14 +113,17 @@ def decode_forest(fields: Fields) -> Forest:
     kind = fields["split_kind"]
     right = isinstance(kind, np.ndarray) and kind.dtype == np.uint8 and kind.ndim == 1
     require(right and 0 < len(kind) <= MAX_NODES, "split_kind must be bytes")
-    require(kind.max() <= CATEGORICAL, "a split must be numerical or categorical")
+    require(kind.max() <= OBLIQUE, "a split must be numerical, categorical or oblique")
     n_nodes = len(kind)
-    splits, categorical = kind != LEAF, kind == CATEGORICAL
+    splits, categorical, oblique = kind != LEAF, kind == CATEGORICAL, kind == OBLIQUE
     n_splits, n_columns = int(splits.sum()), whole(fields["n_features"], "columns", 1, MOST_COLUMNS)
     offsets, parent, left = _children(fields["tree_sizes"], splits)
-    feature = np.full(n_nodes, -1, dtype=np.int32)
-    feature[splits] = integers(fields["feature"], "columns", (n_splits,), 0, n_columns - 1)
-    numerical = kind == NUMERICAL
+    feature = np.full(n_nodes, NO_COLUMN, dtype=np.int32)
+    feature[oblique] = SEVERAL_COLUMNS
+    has_column = splits & ~oblique
+    of_one = (int(has_column.sum()),)
+    feature[has_column] = integers(fields["feature"], "columns", of_one, 0, n_columns - 1)
+    numerical = (kind == NUMERICAL) | oblique
     threshold = np.full(n_nodes, np.nan)
     given = floats(fields["threshold"], "thresholds", (int(numerical.sum()),), finite=False)
     threshold[numerical] = given
@@ -153,6 +176,7 @@ def decode_forest(fields: Fields) -> Forest:
         statistics=statistics,
         source=fields["source"],
         bare=_bare(fields["bare"], offsets, statistics),
+        **_sums(fields["sums"], oblique, n_columns),
     )
 
 
@@ -180,6 +204,25 @@ def _children(tree_sizes: Any, splits: AnyArray) -> tuple[AnyArray, AnyArray, An
     left[at] = children
     parent[children] = parent[children + 1] = at
     return offsets, parent, left
+
+
+def _sums(own: Any, oblique: AnyArray, n_columns: int) -> dict[str, AnyArray]:
+    """The terms of oblique splits; that each has two columns or more, `Forest` checks."""
+    require((own is not None) == oblique.any(), "oblique splits and their sums belong together")
+    if own is None:
+        return {}
+    require(isinstance(own, dict), "sums must be by name")
+    most = min(n_columns, MOST_COLUMNS)
+    n_terms = integers(own["terms"], "terms", (int(oblique.sum()),), 1, most)
+    counts = np.zeros(len(oblique) + 1, dtype=np.int64)
+    counts[1:][oblique] = n_terms
+    shape = (int(n_terms.sum()),)
+    return {
+        "term_offsets": np.cumsum(counts),
+        "term_columns": integers(own["columns"], "columns of sums", shape, 0, n_columns - 1),
+        "term_weights": floats(own["weights"], "weights of sums", shape),
+        "term_shares": floats(own["shares"], "shares of sums", shape, low=0.0),
+    }
 
 
 def _names(names: Any, n_columns: int) -> tuple[str, ...] | None:

@@ -16,6 +16,7 @@ from kpp._progress import Progress
 from kpp._rows import column_spread, columns_with_missing
 from kpp._shown import ShowsItsFit
 from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp.forest.columns import column_shares
 from kpp.forest.grow import traits_of
 from kpp.geometry.composed import BlockMap, forest_blocks
 from kpp.geometry.maps import MapBlock
@@ -445,7 +446,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
             p(v)\, (w_v \Phi_v)^2
 
         with p(v) the share of fit rows in v: the mean square, over rows, of what the nodes
-        below a split on column j add to the score. On the scale of the attribution, and like it
+        below a split on column j add to the score; below an oblique split its columns share it. On
+        the scale of the attribution, and like it
         a property of the regularised parametrisation.
         """
         check_is_fitted(self, "map_")
@@ -454,11 +456,11 @@ class KPPLinearModel(ShowsItsFit, ABC):
         # rmatvec gives p(v) s_v; times s_v w_v^2 it is the mean square of w_v Phi_v.
         scale = np.concatenate([block.scale for _, block in forest_blocks(self.map_)])
         squares = self.map_.rmatvec(weight) * scale * np.square(coefficients).sum(axis=0)
-        variable = self.map_.coordinate_variable
-        below = variable >= 0
-        total: FloatArray = np.bincount(
-            variable[below], squares[below], minlength=self.n_features_in_
-        ).astype(np.float64)
+        total, first = np.zeros(self.n_features_in_), 0
+        for _, block in forest_blocks(self.map_):
+            node, column, share = column_shares(block.forest)
+            total += np.bincount(column, squares[first + node] * share, minlength=len(total))
+            first += block.forest.n_nodes
         return total / total.sum() if total.sum() > 0 else total
 
     def __sklearn_tags__(self) -> Any:

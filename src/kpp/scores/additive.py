@@ -96,7 +96,10 @@ class ScoreBlock:
 
     @property
     def variable(self) -> IntArray:
-        """Column that the split above each node tests, -1 at roots; shape (n_nodes,)."""
+        """Column that the split above each node tests, shape (n_nodes,).
+
+        -1 at roots, -2 below oblique splits, which test several.
+        """
         parent = self.forest.parent
         variable = np.where(parent >= 0, self.forest.feature[parent], -1)
         return np.ascontiguousarray(variable, dtype=np.int32)
@@ -339,9 +342,9 @@ class AdditiveForest(Shown):
         Raises
         ------
         TypeError
-            For categorical splits, and for a forest that compares in float64 (scikit-learn's
-            ``HistGradientBoosting``): a ``RandomForestRegressor`` casts X to float32 and would
-            send some rows elsewhere. Use `scores`.
+            For categorical and oblique splits, and for a forest that compares in float64
+            (scikit-learn's ``HistGradientBoosting``): a ``RandomForestRegressor`` casts X to
+            float32 and would send some rows elsewhere. Use `scores`.
 
         Notes
         -----

@@ -11,7 +11,7 @@ from sklearn.tree._tree import NODE_DTYPE, Tree
 
 from kpp._typing import FloatArray, OffsetArray
 from kpp.forest.arrays import Forest
-from kpp.forest.layout import CATEGORICAL
+from kpp.forest.layout import CATEGORICAL, OBLIQUE
 
 NODE_FIELDS = {
     "left_child",
@@ -102,6 +102,11 @@ def _check_representable(forest: Forest) -> None:
         raise TypeError(
             "A RandomForestRegressor has no categorical splits, and this forest has some, on "
             f"column(s) {columns[:5]}. {instead}"
+        )
+    if (n_oblique := int((forest.split_kind == OBLIQUE).sum())) > 0:
+        raise TypeError(
+            "A RandomForestRegressor splits one column at a time, and this forest has "
+            f"{n_oblique} oblique splits, which compare sums of columns. {instead}"
         )
     if forest.dtype != np.float32:
         raise TypeError(

@@ -12,12 +12,16 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kpp.forest.arrays import Forest
-from kpp.forest.importers import sklearn, sklearn_hist
+from kpp.forest.importers import oblique, sklearn, sklearn_hist
 from kpp.forest.importers.registry import Importer, Traits
 
 __all__ = ["IMPORTERS", "Importer", "Traits", "import_forest", "importer_of"]
 
-IMPORTERS: tuple[Importer, ...] = (*sklearn.IMPORTERS, *sklearn_hist.IMPORTERS)
+IMPORTERS: tuple[Importer, ...] = (
+    *sklearn.IMPORTERS,
+    *sklearn_hist.IMPORTERS,
+    *oblique.IMPORTERS,
+)
 
 
 def importer_of(kind: type) -> Importer | None:
@@ -54,5 +58,7 @@ def import_forest(model: Any, *, release: bool = False) -> Forest:
     raise TypeError(
         f"Cannot read a forest from {kind}. Supported: a kpp Forest; fitted {supported}; a "
         "FrozenEstimator around one of them. Trees of another library can be given by "
-        "Forest.from_trees; an importer for it would be a file in kpp/forest/importers."
+        "Forest.from_trees, if a split compares one column, a set of categories or a sum of "
+        "columns, and a leaf holds numbers, no linear model; an importer for it would be a file in "
+        "kpp/forest/importers."
     )

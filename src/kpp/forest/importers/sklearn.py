@@ -157,10 +157,10 @@ def _assemble(
         _check_tree(member.tree_)
     # Trees of a booster, or of noise, recorded statistics of a gradient or of noise. As the
     # target's they would give weights that look right and mean nothing.
-    recorded = _recorded(model, members) if supervised else None
+    recorded = recorded_statistics(model, members) if supervised else None
     known: dict[str, Any] = {} if recorded is None else recorded[1]
     if supervised:
-        bare = _averaged_scores(model, members, recorded)
+        bare = averaged_scores(model, members, recorded)
     owned = model.estimators_ if release else None
 
     def trees() -> Iterator[Tree]:
@@ -215,7 +215,7 @@ def _read_tree(tree: Any, columns: AnyArray | None, numbers: dict[str, AnyArray]
     )
 
 
-def _recorded(model: Any, members: list[Any]) -> Recorded | None:
+def recorded_statistics(model: Any, members: list[Any]) -> Recorded | None:
     """In-bag statistics of supervised trees: of each tree, and what they have in common.
 
     None where the trees do not record them.
@@ -254,9 +254,7 @@ def _recorded(model: Any, members: list[Any]) -> Recorded | None:
     )
 
 
-def _averaged_scores(
-    model: Any, members: list[Any], recorded: Recorded | None
-) -> BareScores | None:
+def averaged_scores(model: Any, members: list[Any], recorded: Recorded | None) -> BareScores | None:
     """What a mean of trees predicts: in most forests their statistics, which are not copied."""
     classes = getattr(model, "classes_", None)
     if recorded is not None:
