@@ -80,8 +80,9 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         Where the fit exceeds it, alpha is raised until it does not: the solution of the problem
         with :math:`\|w\| \le B` as a constraint. For `risk_bounds` with a radius that was fixed
         beforehand.
-    tol : float, default=1e-8
-        Norm of the gradient, relative to the root mean square of the rows' norms.
+    tol : float, default=1e-4
+        A fit is done when its objective is at most ``1 + tol`` times the minimum, as far as
+        the last Newton step tells.
     max_iter : int, default=1000
         Most products with the Gram.
     n_jobs : int, default=None

@@ -72,8 +72,9 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         Where the fit exceeds it, alpha is raised until it does not: the solution of the problem
         with :math:`\|w\| \le B` as a constraint. For `risk_bounds` with a radius that was fixed
         beforehand.
-    tol : float, default=1e-8
-        Relative residual of the linear systems.
+    tol : float, default=1e-4
+        A fit is done when its objective is at most ``1 + tol`` times the minimum, as a duality
+        gap shows.
     max_iter : int, default=1000
         Most products with the Gram.
     n_jobs : int, default=None
