@@ -176,9 +176,10 @@ def time_fit(
 
 
 def time_boosted(
-    name: str, X: Any, y: Any, classification: bool, rounds: int = 200
+    name: str, rows: tuple[Any, Any], classification: bool, rounds: int = 200
 ) -> dict[str, Any]:
     """Five boosters: the whole fit against their growing."""
+    X, y = rows
     booster = HistGradientBoostingClassifier if classification else HistGradientBoostingRegressor
     forest = booster(max_iter=rounds, max_leaf_nodes=16, learning_rate=0.05, early_stopping=False)
     kind = KPPClassifier if classification else KPPRegressor
@@ -347,7 +348,7 @@ def main() -> None:
                 result[part].append(row)
     rounds = 5 if quick else 200
     result["boosted"] = [
-        time_boosted(name, *rows_of(name, task, rows, folder), task, rounds)
+        time_boosted(name, rows_of(name, task, rows, folder), task, rounds)
         for name, task, rows, _ in boosted
     ]
     result["memory"] = [memory_row(name, task, rows, folder) for name, task, rows, _ in memory]

@@ -58,8 +58,8 @@ def compare(X: Any, y: Any, classification: bool, n_estimators: int) -> dict[str
         scores = [float(np.sqrt(np.mean((p - y_test) ** 2))) for p in answers]
         unit = float(np.std(y_train))
     few = X_test[:MOST_CERTIFIED]
-    epsilon = {} if classification else {"epsilon": unit / 10}
-    radii = [np.minimum(certify(model, few, **epsilon).radius, 1.0) for model in pairs]
+    epsilon = None if classification else unit / 10
+    radii = [np.minimum(certify(model, few, epsilon=epsilon).radius, 1.0) for model in pairs]
     row: dict[str, Any] = {
         "products": [int(model.n_iter_) for model in pairs],
         "same_alpha": bool(pairs[0].alpha_ == pairs[1].alpha_),

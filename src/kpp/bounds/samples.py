@@ -11,7 +11,13 @@ import numpy as np
 from scipy.special import bdtrc, softmax
 
 from kpp._checks import RefusedError, check_choice
-from kpp._fingerprints import among, most_by_chance, row_fingerprints, with_twin
+from kpp._fingerprints import (
+    among,
+    array_digest,
+    most_by_chance,
+    row_fingerprints,
+    with_twin,
+)
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.predictors import LinearPredictor, with_both_scores
 from kpp.geometry import leaf_ids_of
@@ -296,10 +302,11 @@ def n_training_rows(model: KPPLinearModel) -> int:
 def check_same_target(question: Question, target: AnyArray, kind: str = "fit") -> None:
     r"""Refuse a target that the coefficients were not fitted to.
 
-    At a ridge solution :math:`\alpha r_i = s_i (y_i - g_i)` for every row; at a logistic one the
-    gradient :math:`\Phi^\top (\gamma + \alpha r)` is 0. Both hold up to the tolerance of the
-    solver, for the labels of the fit and for no others. Labels of rows that only grew trees leave
-    no such trace, and a fit that was cut off by `max_iter` is not asked.
+    A model knows its target by a digest. One from an older file does not, but at a ridge solution
+    :math:`\alpha r_i = s_i (y_i - g_i)` for every row, and at a logistic one the gradient
+    :math:`\Phi^\top (\gamma + \alpha r)` is 0. Both hold up to the tolerance of the solver, for the
+    labels of the fit and for no others; a fit that was cut off by `max_iter` is not asked. Labels
+    of rows that only grew trees count for neither.
 
     Parameters
     ----------
@@ -311,6 +318,11 @@ def check_same_target(question: Question, target: AnyArray, kind: str = "fit") -
         What an error calls the rows.
     """
     model, record = question.model, question.model.fit_record_
+    taken = f"sample={kind!r} takes the X and y that were given to fit, and this y is another"
+    if record.target_digest is not None:
+        if array_digest(target[model.fit_rows_]) != record.target_digest:
+            raise RefusedError(f"{taken}. For other rows use sample='test'.")
+        return
     if model.n_iter_ >= record.max_iter:
         return
     weight = np.zeros(n_training_rows(model))
@@ -320,8 +332,7 @@ def check_same_target(question: Question, target: AnyArray, kind: str = "fit") -
         gap, allowed = gap_of(fit, target[fit.rows], weight[fit.rows])
         if gap > 10 * record.tol + 1e-7 + allowed:
             raise RefusedError(
-                f"sample={kind!r} takes the X and y that were given to fit, and this y is "
-                f"another: the fitted coefficients do not solve its problem (they miss by "
+                f"{taken}: the fitted coefficients do not solve its problem (they miss by "
                 f"{gap:.1e}, relative to its scale). For other rows use sample='test'."
             )
 

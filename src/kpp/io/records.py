@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -9,13 +10,16 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from kpp.io.fields import is_number, require, whole
-from kpp.io.schema import required
+from kpp.io.schema import Field, FieldTable, required
 from kpp.models.linear import KPPLinearModel
 from kpp.models.plans import Splitter
 from kpp.models.record import CALLER_WEIGHTS, CLASS_WEIGHTS, FOLDS, FitRecord
 from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES
 
-RECORD = required(*(field.name for field in fields(FitRecord)))
+# Came later than the others, within a format.
+LATER: FieldTable = {"target_digest": Field(since=2, default=None)}
+RECORD = required(*(f.name for f in fields(FitRecord) if f.name not in LATER)) | LATER
+DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 def decode_record(stored: Any, model: KPPLinearModel) -> FitRecord:
@@ -50,6 +54,9 @@ def decode_record(stored: Any, model: KPPLinearModel) -> FitRecord:
     whole(stored["divided_groups"], "divided_groups", 0, most)
     require(is_number(stored["tol"]), "tol of the fit must be a number")
     whole(stored["max_iter"], "max_iter", 0, 2**62)
+    digest = stored["target_digest"]
+    right = digest is None or (isinstance(digest, str) and DIGEST.fullmatch(digest) is not None)
+    require(right, "target_digest must be 32 hexadecimal digits")
     return FitRecord(**stored)
 
 

@@ -190,6 +190,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
             data=data,
             test_rows=[test for _, test in folds],
             is_weighted=not bool((given_weight == 1).all()),
+            target=data.target[fit],
         )
         self.constant_ = task.constant(data.target[fit], data.weight[fit])
         self._keep(fit_plan(plan, data, settings), task)

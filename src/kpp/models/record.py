@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._fingerprints import array_digest
 from kpp.forest.grow import traits_of
 from kpp.models.data import FitData, group_codes
 from kpp.models.grower import forest_specs
@@ -54,6 +55,9 @@ class FitRecord:
         Tolerance of the solver.
     max_iter : int
         Its limit.
+    target_digest : str or None
+        128 bits of the target that the linear layers were fitted on, which tell it from any other;
+        None in older files.
 
     Examples
     --------
@@ -79,6 +83,7 @@ class FitRecord:
     fit_intercept: bool = True
     tol: float = 1e-8
     max_iter: int = 1000
+    target_digest: str | None = None
 
     @property
     def is_grouped(self) -> bool:
@@ -94,6 +99,7 @@ class FitRecord:
         data: FitData | None = None,
         test_rows: list[Any] | None = None,
         is_weighted: bool = False,
+        target: Any = None,
     ) -> FitRecord:
         """Read the parameters of an estimator that is being fitted.
 
@@ -109,6 +115,8 @@ class FitRecord:
             Rows of each fold.
         is_weighted : bool
             Whether the caller gave weights of rows.
+        target : array, optional
+            Class numbers or numbers of the rows that the linear layers are fitted on.
 
         Returns
         -------
@@ -147,4 +155,5 @@ class FitRecord:
             fit_intercept=bool(estimator.fit_intercept),
             tol=float(estimator.tol),
             max_iter=int(estimator.max_iter),
+            target_digest=None if target is None else array_digest(target),
         )
