@@ -1,6 +1,7 @@
 """What the caller gives against what the model was fitted on."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,10 +88,23 @@ def test_two_of_three_classes_in_the_fit_fold():
         check_same_target(ask(model), other)
 
 
+@pytest.mark.parametrize("task", ["numbers", "two classes"])
+def test_a_model_without_a_digest_is_known_by_its_equations(task):
+    # As those of older files, whose fits were solved to 1e-8.
+    rows, y = (DX, DY) if task == "numbers" else (X, Y)
+    estimator = KPPRegressor if task == "numbers" else KPPClassifier
+    model = estimator(n_estimators=6, alpha=0.1, random_state=0, tol=1e-20).fit(rows, y)
+    model.fit_record_ = replace(model.fit_record_, target_digest=None, tol=1e-8)
+    check_same_target(ask(model), y)
+    with pytest.raises(ValueError, match="do not solve its problem"):
+        check_same_target(ask(model), changed(y, 0, task))
+
+
 def test_a_fit_that_was_cut_off_is_not_asked():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = KPPRegressor(n_estimators=20, alpha=1e-6, max_iter=3).fit(DX, DY)
+    model.fit_record_ = replace(model.fit_record_, target_digest=None)
     check_same_target(ask(model), DY)
 
 
@@ -115,10 +129,10 @@ def test_some_rows_of_the_fit_among_others():
     model = KPPRegressor(n_estimators=30, alpha=1.0, random_state=0).fit(DX[:300], DY[:300])
     shuffled = np.random.default_rng(0).permutation(300)
     assert "among them" in seen_rows(ask(model), model.at(DX[shuffled]))
-    assert "100% of these" in seen_rows(ask(model), model.at(DX[:50]))
+    assert "50 of these 50 rows" in seen_rows(ask(model), model.at(DX[:50]))
     assert seen_rows(ask(model), model.at(DX[300:])) is None
     mixed = np.vstack([DX[:60], DX[300:340]])
-    assert "60% of these" in seen_rows(ask(model), model.at(mixed))
+    assert "60 of these 100 rows" in seen_rows(ask(model), model.at(mixed))
 
 
 def test_coarse_forests_accuse_nobody():

@@ -89,7 +89,7 @@ def test_bias_and_variance_are_what_a_simulation_gives(fit_intercept):
     rng = np.random.default_rng(0)
     signal = X @ rng.normal(size=10) * 20
     forest = FrozenEstimator(RandomForestRegressor(10, max_depth=4, random_state=0).fit(X, Y))
-    model = KPPRegressor(forest, regime="fixed", alpha=0.5, fit_intercept=fit_intercept)
+    model = KPPRegressor(forest, regime="fixed", alpha=0.5, fit_intercept=fit_intercept, tol=1e-18)
     model.fit(X, signal)
     parts = bias_variance(model, X, noise_variance=4.0, signal=signal)
     gram = model.map_.gram()
@@ -118,7 +118,7 @@ def test_weights_of_the_fit_are_those_of_the_smoother(fit_intercept, monkeypatch
     rng = np.random.default_rng(0)
     weight = np.where(np.arange(442) < 221, 10.0, 0.1) * (np.arange(442) % 7 > 0)
     forest = FrozenEstimator(RandomForestRegressor(5, max_depth=3, random_state=0).fit(X, Y))
-    model = KPPRegressor(forest, regime="fixed", alpha=0.5, fit_intercept=fit_intercept)
+    model = KPPRegressor(forest, regime="fixed", alpha=0.5, fit_intercept=fit_intercept, tol=1e-18)
     # The columns of S are the predictions of a fit to one label.
     units = rng.normal(size=(442, 30))
     columns = np.column_stack([clone_predict(model, u, weight) for u in units.T])

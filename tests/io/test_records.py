@@ -89,6 +89,7 @@ HOSTILE = {
     "divided_groups": (5, "divided_groups"),
     "tol": (np.nan, "tol of the fit"),
     "max_iter": (-1, "max_iter"),
+    "target_digest": ("0" * 31, "target_digest"),
 }
 
 

@@ -290,7 +290,7 @@ def _refit(sample: Sample, frame: Frame, alphas: FloatArray) -> list[LinearPredi
     embedding, y, offset = center.map, center.target, center.scores
     options: dict[str, Any] = {
         "fit_intercept": model.fit_record_.fit_intercept,
-        "tol": 1e-6,
+        "tol": 1e-10,
         "max_iter": model.fit_record_.max_iter,
     }
     finite = alphas[np.isfinite(alphas)]

@@ -269,7 +269,7 @@ class _Smoother:
     def __call__(self, y: FloatArray) -> FloatArray:
         """S y, by a ridge fit."""
         path = ridge_path(
-            self.block, y, [self.alpha], self.weight, fit_intercept=self.intercept, tol=1e-10
+            self.block, y, [self.alpha], self.weight, fit_intercept=self.intercept, tol=1e-16
         )
         return self.block.gram_matvec(path.dual[0, :, 0]) + path.intercept[0, 0]
 
