@@ -27,7 +27,7 @@ from kpp.solvers import LinearProblem, Solutions, mean_squared_spread, pose
 # Small alphas take many products and seldom win. They are cut off early, which regularises them,
 # and taken further where the choice depends on it: first to this many products, then to twice
 # as many, and so on.
-SEARCH_PRODUCTS = 50
+SEARCH_PRODUCTS = 25
 DEFAULT_TAUS = np.logspace(-4, 2, 20)
 # Where every alpha costs products of its own, the grid is scored from above: first so many points,
 # then on until the last so many were worse than the best.
