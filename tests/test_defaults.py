@@ -15,7 +15,8 @@ EVERYWHERE = {
     "delta": 0.05,  # the docs speak of 95%
     "independent_duplicates": False,  # equal rows count as one unless the caller vouches for them
     "fit_intercept": True,
-    "tol": 1e-8,
+    "tol": 1e-4,
+    "warn": True,
     "max_iter": 1000,
     "n_classes": 2,
     "squared": False,

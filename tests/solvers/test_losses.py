@@ -168,10 +168,10 @@ def test_one_class_of_two_is_certain(only):
 
 
 def test_tolerances_of_the_losses():
-    # Of the search for alpha and of the fit that is kept, relative to each loss's own scale.
-    assert (SquaredLoss.search_tol, SquaredLoss.final_tol) == (1e-3, 1e-4)
+    # Of the search for alpha and of the fit that is kept, relative to the objective.
+    assert (SquaredLoss.search_tol, SquaredLoss.final_tol) == (1e-2, 1e-3)
     for loss in (log_loss(2), log_loss(3)):
-        assert (loss.search_tol, loss.final_tol) == (1e-5, 1e-6)
+        assert (loss.search_tol, loss.final_tol) == (5e-3, 1e-3)
         assert loss.is_averaged
     assert not SquaredLoss.is_averaged
 

@@ -180,7 +180,7 @@ def diagnose(
     >>> from kpp.diagnostics import diagnose
     >>> X, y = load_diabetes(return_X_y=True)
     >>> forest = RandomForestRegressor(30, max_depth=6, random_state=0)
-    >>> model = KPPRegressor(forest, alpha=0.4329).fit(X, y)
+    >>> model = KPPRegressor(forest, alpha=0.4329, tol=1e-12).fit(X, y)
     >>> diagnostics = diagnose(model, X, y, sample="train")
     >>> round(diagnostics["trace_per_row"], 3), round(diagnostics["effective_dimension_per_row"], 3)
     (0.143, 0.073)

@@ -335,7 +335,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         >>> from kpp import KPPRegressor
         >>> X, y = load_diabetes(return_X_y=True)
         >>> forest = RandomForestRegressor(30, max_depth=6, random_state=0)
-        >>> model = KPPRegressor(forest, alpha=0.4329)
+        >>> model = KPPRegressor(forest, alpha=0.4329, tol=1e-12)
         >>> left_out = model.leave_one_fold_out(X, y, cv=KFold(5, shuffle=True, random_state=0))
         >>> print(round(left_out.error, 2), left_out.effective_dimensions.mean().round(3))
         57.33 0.08
