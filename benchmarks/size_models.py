@@ -16,6 +16,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ def array_bytes(thing: Any) -> int:
     left = [thing]
     while left:
         one = left.pop()
-        if id(one) in seen:
+        # A weak proxy holds nothing, and may stand for what is gone.
+        if id(one) in seen or type(one) in weakref.ProxyTypes:
             continue
         seen.add(id(one))
         if isinstance(one, np.ndarray):

@@ -170,7 +170,7 @@ def public_results():
 def test_every_public_result_has_one(shown):
     for name, thing in public_results():
         assert hasattr(thing, "_repr_html_"), name
-        assert type(shown[name]) is thing, name
+        assert isinstance(shown[name], thing), name
 
 
 def test_pages_are_well_formed_and_load_nothing(shown):
