@@ -12,7 +12,6 @@ import ctypes
 import gc
 import json
 import pickle
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import make_friedman1
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+from speed_fit import peak_bytes
 from timing import describe, versions, write
 
 from kpp import KPPClassifier, KPPRegressor, load, save
@@ -66,11 +66,6 @@ def array_bytes(thing: Any) -> int:
         elif hasattr(one, "__dict__") and not isinstance(one, type):
             left.append(vars(one))
     return sum(sizes.values())
-
-
-def peak_bytes() -> int:
-    """Most memory that this process has had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def memory_now() -> int:
