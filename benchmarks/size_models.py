@@ -17,6 +17,7 @@ import sys
 import tempfile
 import weakref
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,9 @@ def array_bytes(thing: Any) -> int:
     left = [thing]
     while left:
         one = left.pop()
-        # A weak proxy holds nothing, and may stand for what is gone.
-        if id(one) in seen or type(one) in weakref.ProxyTypes:
+        # A weak proxy holds nothing, and may stand for what is gone. Modules and functions belong
+        # to the program: SciPy's operators name the module of their arrays.
+        if id(one) in seen or type(one) in (*weakref.ProxyTypes, ModuleType, FunctionType):
             continue
         seen.add(id(one))
         if isinstance(one, np.ndarray):
