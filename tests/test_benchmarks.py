@@ -15,6 +15,7 @@ import size_models
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
+@pytest.mark.slow
 def test_speed_geometry(tmp_path):
     command = [sys.executable, BENCHMARKS / "speed_geometry.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
@@ -52,6 +53,7 @@ def test_leaf_size(tmp_path):
     assert "| median |" in (tmp_path / "leaf_size.md").read_text()
 
 
+@pytest.mark.slow
 def test_scale_rows(tmp_path):
     command = [sys.executable, BENCHMARKS / "scale_rows.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
@@ -61,6 +63,7 @@ def test_scale_rows(tmp_path):
     assert "slope" in (tmp_path / "scale_rows.md").read_text()
 
 
+@pytest.mark.slow
 def test_speed_predict(tmp_path):
     command = [sys.executable, BENCHMARKS / "speed_predict.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
@@ -72,6 +75,7 @@ def test_speed_predict(tmp_path):
     assert result["n_compiled"] > 0  # the cache was empty before the first fit
 
 
+@pytest.mark.slow
 def test_size_models(tmp_path):
     command = [sys.executable, BENCHMARKS / "size_models.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
@@ -95,6 +99,7 @@ def test_speed_explain(tmp_path):
     assert row["shap_deviation"] < 1e-8
 
 
+@pytest.mark.slow
 def test_speed_start(tmp_path):
     command = [sys.executable, BENCHMARKS / "speed_start.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
@@ -105,6 +110,7 @@ def test_speed_start(tmp_path):
     assert "| of `import sklearn` |" in (tmp_path / "speed_start.md").read_text()
 
 
+@pytest.mark.slow
 def test_speed_report(tmp_path):
     command = [sys.executable, BENCHMARKS / "speed_report.py", "--quick", "--out", tmp_path]
     subprocess.run([*command, "--fits", tmp_path / "fits"], check=True, capture_output=True)
@@ -131,6 +137,7 @@ def test_accuracy_defaults(tmp_path):
     assert "mean rank" in (tmp_path / "out" / "accuracy_defaults.md").read_text()
 
 
+@pytest.mark.slow
 def test_certificates(tmp_path):
     command = [sys.executable, BENCHMARKS / "certificates.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
@@ -143,6 +150,7 @@ def test_certificates(tmp_path):
     assert (tmp_path / "certificates.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_fast_rates(tmp_path):
     command = [sys.executable, BENCHMARKS / "fast_rates.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)

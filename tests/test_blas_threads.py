@@ -29,7 +29,12 @@ def hashes(part, n_threads):
     return json.loads(ran.stdout)
 
 
-@pytest.mark.parametrize("part", ["small", "middle", "large"])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "part", [pytest.param("small", marks=SLOW), "middle", pytest.param("large", marks=SLOW)]
+)
 def test_the_number_of_blas_threads_changes_no_bit(part):
     one, two = hashes(part, 1), hashes(part, 2)
     assert len(one) >= 5

@@ -123,6 +123,7 @@ def command(config, out, data_dir):
     return [sys.executable, "-m", "suite", "run", *map(str, arguments)]
 
 
+@pytest.mark.slow
 def test_kill_and_resume(made, monkeypatch):
     monkeypatch.setenv("GATE", str(made / "gate"))
     config, out = write_config(made, ["gated"], seeds=range(6)), made / "out"
@@ -186,6 +187,7 @@ def running(pid):
         return False
 
 
+@pytest.mark.slow
 def test_limits_of_time(made):
     """Of the processor's time; a task that waits is stopped after three times as long."""
     data = {"regression": ["numbers"]}
@@ -197,6 +199,7 @@ def test_limits_of_time(made):
     assert found["numbers", "asleep", 0]["total_s"] >= 6
 
 
+@pytest.mark.slow
 def test_limit_of_memory_failures_and_missing(made):
     config = write_config(
         made,

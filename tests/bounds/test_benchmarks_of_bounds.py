@@ -30,6 +30,7 @@ def run(script, folder, out, *options):
     subprocess.run(command, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_bounds_honest(folder, tmp_path):
     run("bounds_honest.py", folder, tmp_path, "--seeds", "1", "--trees", "5")
     result = json.loads((tmp_path / "bounds_honest.json").read_text())
@@ -53,6 +54,7 @@ def test_the_papers_table(tmp_path):
     assert page.count("| breast_cancer |") == 2
 
 
+@pytest.mark.slow
 def test_findings_calibration(folder, tmp_path):
     run("findings_calibration.py", folder, tmp_path, "--seeds", "2")
     result = json.loads((tmp_path / "findings_calibration.json").read_text())
