@@ -20,13 +20,19 @@ from sklearn.frozen import FrozenEstimator
 from kpp.forest.arrays import Forest
 from kpp.forest.derived import forget_numbers
 from kpp.forest.importers import Traits, import_forest, importer_of
+from kpp.forest.ladders import Ladders
 
 # Name -> its classifier and its regressor.
 NAMED_FORESTS: dict[str, tuple[type, type]] = {
     "extra-trees": (ExtraTreesClassifier, ExtraTreesRegressor),
     "random-forest": (RandomForestClassifier, RandomForestRegressor),
     "boosted": (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
+    "boosted-slowly": (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
+    "ladders": (Ladders, Ladders),
 }
+# What a blend's booster has instead of scikit-learn's defaults: many small steps of small trees,
+# each of which looks at half of the columns.
+SLOW_ROUNDS, SLOW_STEPS = 2, {"learning_rate": 0.05, "max_leaf_nodes": 16, "max_features": 0.5}
 
 
 # From this many rows on, leaves of averaged trees hold so many rows at least: half of the nodes go,
@@ -47,10 +53,11 @@ def named_forest(
 
     Parameters
     ----------
-    name : {"extra-trees", "random-forest", "boosted"}
-        "boosted" is scikit-learn's HistGradientBoosting. A random forest for regression looks
-        at a third of the columns at each split, which suits the joint linear layer better than
-        all of them.
+    name : {"extra-trees", "random-forest", "boosted", "boosted-slowly", "ladders"}
+        "boosted" is scikit-learn's HistGradientBoosting; "boosted-slowly" has twice as many
+        rounds of rate 0.05 and 16 leaves, with half of the columns for each split. A random
+        forest for regression looks at a third of the columns at each split, which suits the joint
+        linear layer better than all of them. "ladders" is one tree a column, see `Ladders`.
     classification : bool or None
         The task; None is for no target: totally random trees, whatever the name.
     n_rows : int
@@ -84,14 +91,18 @@ def named_forest(
         "n_jobs": n_jobs,
         "random_state": random_state,
     }
+    if name == "ladders":
+        return Ladders()
     if classification is None:
         return RandomTreesEmbedding(**common)
     classifier, regressor = NAMED_FORESTS[name]
     ensemble = classifier if classification else regressor
-    if name == "boosted":
+    if name in ("boosted", "boosted-slowly"):
+        is_slow = name == "boosted-slowly"
         # Early stopping would hide rows from the trees and change their number.
         return ensemble(
-            max_iter=n_estimators,
+            **(SLOW_STEPS if is_slow else {}),
+            max_iter=n_estimators * (SLOW_ROUNDS if is_slow else 1),
             min_samples_leaf=min(20, max(1, n_rows // 10)),
             early_stopping=False,
             random_state=random_state,
@@ -186,7 +197,7 @@ def grow_forest(
     if y is None and traits_of(estimator).supervised:
         raise ValueError(
             f"{type(estimator).__name__} is grown on a target, and y is None: give y, or use "
-            "RandomTreesEmbedding or IsolationForest."
+            "RandomTreesEmbedding, IsolationForest or Ladders."
         )
     estimator = clone(estimator)
     parameters = estimator.get_params(deep=False)

@@ -157,6 +157,11 @@ def _groups(fits: Sequence[LinearFit], where: str) -> tuple[Any, Any]:
     counts, weights = [], []
     for b, (_, block) in enumerate(forest_blocks(parts[0].whole)):
         slices = [None if part.trees is None else part.trees[b] for part in parts]
+        if all(trees == slice(0, block.forest.n_trees) for trees in slices):
+            # Trees that no label has grown are those of every layer.
+            counts.append(None)
+            weights.append(None)
+            continue
         stops = [0, *(0 if trees is None else trees.stop for trees in slices)]
         in_order = [slice(*pair) for pair in pairwise(stops)]
         if slices != in_order or stops[-1] != block.forest.n_trees:
@@ -213,7 +218,7 @@ def decode_fits(fields: Any, model: KPPLinearModel, center: Center | None) -> li
         What the penalty of all layers shrinks to.
     """
     require(isinstance(fields, dict), "linear layers must be by name")
-    n_scores = model.dual_coef_.shape[1]
+    n_scores = len(np.atleast_1d(model.intercept_))
     alpha = fields["alpha"]
     n_fits = len(alpha) if isinstance(alpha, np.ndarray) and alpha.ndim == 1 else 0
     require(n_fits > 0, "linear layers have alphas")
@@ -306,6 +311,12 @@ def _tree_groups(fields: Fields, embedding: MapBlock, n_fits: int) -> tuple[Any,
     weights: list[list[PathWeights | None]] = [[] for _ in range(n_fits)]
     for block, numbers, own in zip(blocks, counts, stored, strict=True):
         n_trees = block.forest.n_trees
+        if numbers is None:
+            require(own is None, "weights of groups without groups")
+            for q in range(n_fits):
+                trees[q].append(slice(0, n_trees))
+                weights[q].append(None)
+            continue
         require(isinstance(numbers, list) and len(numbers) == n_fits, "a group for each layer")
         # Groups follow one another: their sizes say where each begins.
         stops = np.cumsum([0, *(whole(n, "trees of a group", 1, n_trees) for n in numbers)])
@@ -351,6 +362,8 @@ def add_up(fits: Sequence[LinearFit], model: KPPLinearModel) -> bool:
     r"""Whether the shares of linear layers add up to the model, up to rounding.
 
     .. math:: w = w_0 + \sum_q c_q \Phi_q^\top r_q, \qquad b = \sum_q c_q b_q
+
+    In a blend the coefficients of its bare ensembles come on top; its intercept is free.
     """
     coefficients = np.atleast_2d(model.node_coef_)
     blocks = forest_blocks(model.map_)
@@ -360,7 +373,7 @@ def add_up(fits: Sequence[LinearFit], model: KPPLinearModel) -> bool:
     # these.
     total, sizes = np.zeros_like(coefficients), np.zeros_like(coefficients)
     intercept, level = np.zeros(len(coefficients)), np.zeros(len(coefficients))
-    dual = np.zeros_like(model.dual_coef_)
+    dual = np.zeros((len(model.fit_rows_), len(coefficients)))
     if fits[0].center is not None:
         total += fits[0].center.node_coef
         sizes += np.abs(total)
@@ -377,8 +390,15 @@ def add_up(fits: Sequence[LinearFit], model: KPPLinearModel) -> bool:
                 sizes[k, at] += embedding.rmatvec(np.abs(r))
             intercept += share * fit.intercept
             level += np.abs(share * fit.intercept)
+        for bare in model.bare_fits_ or []:
+            (k,) = (number[id(block)] for _, block in forest_blocks(bare.part.whole))
+            own_coef = bare.share[:, None] * bare.node_coef
+            total[:, starts[k] : starts[k + 1]] += own_coef
+            sizes[:, starts[k] : starts[k + 1]] += np.abs(own_coef)
         sizes, level = sizes * ROUNDING, level * ROUNDING
         near = (np.abs(total - coefficients) <= sizes).all()
+        if model.blend_weights_ is not None:
+            return bool(near)
         near &= (np.abs(intercept - model.intercept_) <= level).all()
         return bool(near and np.array_equal(dual, model.dual_coef_))
 

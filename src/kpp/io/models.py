@@ -13,6 +13,7 @@ from kpp._typing import AnyArray
 from kpp.geometry.composed import BlockMap, forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.io.additive import additive_with_leaves, check_classes
+from kpp.io.blends import BLEND, blend_fields, by_block, decode_blend
 from kpp.io.errors import CannotSaveError
 from kpp.io.fields import all_differ, floats, is_number, require, row_numbers, threads, whole
 from kpp.io.fits import (
@@ -56,6 +57,7 @@ LINEAR: FieldTable = {
     "fit_record": Field(since=2, default=None, inside=RECORD),
     "row_fingerprints_": Field(since=2, default=None),
     "constant_": Field(since=2, default=None),
+    "blend": Field(since=2, default=None, inside=BLEND),
 }
 EMBEDDING: FieldTable = {**SHARED, **required("task_")}
 # Parameters that there were once, and the only value that they could have.
@@ -67,6 +69,7 @@ LINEAR_ATTRIBUTES = {
     *("oof_prediction_", "folds_", "regime_", "partition_rows_", "fit_rows_", "sample_weight_"),
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
     *("alpha_selection_", "fit_record_", "row_fingerprints_", "constant_", OUTPUT),
+    *("blend_weights_", "bare_fits_"),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -192,6 +195,9 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
         "center": center_fields(model, where),
         "fit_record": asdict(model.fit_record_),
     }
+    if model.blend_weights_ is not None:
+        # Only where there is one: all other models stay readable where blends are not known.
+        layers["blend"] = blend_fields(model)
     return fields | {
         **{name: writer.value(value, f"{where}.{name}") for name, value in layers.items()},
         **{name: writer.value(getattr(model, name, None), f"{where}.{name}") for name in kept},
@@ -238,8 +244,15 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     model.additive_ = additive_with_leaves(
         model.map_, coefficients, intercept, task.classes, fields["leaf_values"]
     )
-    model.dual_coef_ = floats(fields["dual_coef_"], "dual_coef_", (n_rows, n_scores))
-    require(is_number(fields["alpha_"]) and fields["alpha_"] > 0, "alpha_ must be positive")
+    is_blend = fields["blend"] is not None
+    model.dual_coef_ = fields["dual_coef_"]
+    require(is_blend == (model.dual_coef_ is None), "only a blend has no dual coefficients")
+    if is_blend:
+        alphas = by_block(fields["alpha_"], model, "alpha_").values()
+    else:
+        alphas = [fields["alpha_"]]
+        floats(model.dual_coef_, "dual_coef_", (n_rows, n_scores))
+    require(all(is_number(a) and a > 0 for a in alphas), "alpha_ must be positive")
     model.alpha_ = fields["alpha_"]
     _sample(model, fields, n_rows)
     _selection(model, fields, oof_shape)
@@ -248,7 +261,7 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     if model.constant_ is not None:
         size = n_scores if task.classes is None else len(task.classes)
         floats(model.constant_, "constant_", (size,))
-    _layers(model, fields)
+    _layers(model, fields, task)
     model.fit_record_ = decode_record(fields["fit_record"], model)
     n_given = n_rows
     if REGIMES[model.regime_].splits_rows:
@@ -258,33 +271,44 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     return model
 
 
-def _layers(model: KPPLinearModel, fields: Fields) -> None:
+def _layers(model: KPPLinearModel, fields: Fields, task: Task) -> None:
     """The linear layers, which must add up to the model; those of old files are rebuilt."""
     coefficients = np.atleast_2d(model.node_coef_)
     center = decode_center(fields["center"], coefficients.shape)
     averages = REGIMES[model.regime_].averages_folds
+    is_blend = fields["blend"] is not None
+    model.blend_weights_ = model.bare_fits_ = None
     if fields["fits"] is None:
+        require(not is_blend, "linear layers of a blend are missing")
         require(center is None and fields["fold_fits"] is None, "linear layers are missing")
         model.fits_, model.fold_fits_ = rebuilt_fits(model), None
     else:
         model.fits_ = decode_fits(fields["fits"], model, center)
-        require(averages or len(model.fits_) == 1, "several layers without an average")
+        require(averages or is_blend or len(model.fits_) == 1, "several layers without an average")
+        if is_blend:
+            decode_blend(fields["blend"], model, task)
         # Explanations and bounds read the layers, predictions the leaves: both must be one model.
         require(add_up(model.fits_, model), "the linear layers are not those of the model")
         stored = fields["fold_fits"]
         model.fold_fits_ = None if stored is None else decode_fits(stored, model, center)
-    if not averages and isinstance(model.fits_, list):
+    if not averages and not is_blend and isinstance(model.fits_, list):
         vars(model.fits_[0])["node_coef"] = coefficients  # kept once
 
 
 def _selection(model: Any, fields: Fields, oof_shape: tuple[int, ...]) -> None:
-    alphas = fields["alphas_"]
-    right = isinstance(alphas, np.ndarray) and alphas.ndim == 1 and len(alphas) > 0
-    require(right, "alphas_ must be a grid")
-    model.alphas_ = floats(alphas, "alphas_", alphas.shape, low=0.0)
-    model.cv_scores_, model.oof_prediction_ = fields["cv_scores_"], fields["oof_prediction_"]
-    if model.cv_scores_ is not None:
-        floats(model.cv_scores_, "cv_scores_", alphas.shape, finite=False)
+    model.alphas_, model.cv_scores_ = fields["alphas_"], fields["cv_scores_"]
+    model.oof_prediction_ = fields["oof_prediction_"]
+    grids = [(model.alphas_, model.cv_scores_)]
+    if fields["blend"] is not None:
+        of_blocks = by_block(model.alphas_, model, "alphas_")
+        scores = by_block(model.cv_scores_, model, "cv_scores_")
+        grids = [(of_blocks[name], scores[name]) for name in of_blocks]
+    for alphas, cv_scores in grids:
+        right = isinstance(alphas, np.ndarray) and alphas.ndim == 1 and len(alphas) > 0
+        require(right, "alphas_ must be a grid")
+        floats(alphas, "alphas_", alphas.shape, low=0.0)
+        if cv_scores is not None:
+            floats(cv_scores, "cv_scores_", alphas.shape, finite=False)
     if model.oof_prediction_ is not None:
         floats(model.oof_prediction_, "oof_prediction_", oof_shape, finite=False)
     selection = fields["alpha_selection_"]

@@ -32,9 +32,11 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         What to embed with. A name ("extra-trees", "random-forest" or "boosted") or an estimator
         is grown on the data (an estimator is cloned; its own ``random_state`` wins when set). A
         `Forest` or ``FrozenEstimator`` goes with ``regime="fixed"``. A list of (name, forest)
-        gives several side by side.
+        gives several side by side. "blend" is extra trees, boosted trees and main effects, each
+        with a linear layer of its own, and their weights learned out of fold.
     n_estimators : int, default=100
         Number of trees of a forest given by name; with folds that grow trees, at least one a fold.
+        The boosted trees of a blend have twice as many rounds, in every fold.
     node_weight : {"gain", "entropy", "variance", "uniform"}, array or callable, default="gain"
         Weight of each split, see `kpp.geometry.path_weights`.
     leaf_weight : None, float, {"variance", "uniform"}, array or callable, default=None
@@ -70,6 +72,15 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     center : {"zero", "partition"}, default="zero"
         What the penalty shrinks to. "partition", in the honest regime: the coefficients of a
         shared model of the partition fold, whose trees are used.
+    main_effects : {"auto", "ladders"} or None, default="auto"
+        Trees of one column each, split at quantiles without a look at labels, as one more block.
+        "auto" is "ladders" in a blend, otherwise None. "linear" is not built yet.
+    combine : {"auto", "blend", "joint"}, default="auto"
+        How several forests come together. "joint": one linear layer on all of them. "blend":
+        every forest has a linear layer with an alpha of its own, its bare ensemble is a second
+        candidate, and the model is their sum with weights of at least 0 that are learned on
+        out-of-fold scores; with ``regime="shared"`` and ``alpha_selection="fold-grown"``. "auto"
+        is "blend" for ``forest="blend"``, otherwise "joint".
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights. In the honest regime
         "balanced" counts the partition fold.
@@ -105,18 +116,24 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         w.
     intercept_ : array of shape (1,) or (n_classes,)
         b.
-    dual_coef_ : array of shape (n_fit_rows, 1) or (n_fit_rows, n_classes)
+    dual_coef_ : None or array of shape (n_fit_rows, 1) or (n_fit_rows, n_classes)
         v, with :math:`w = \Phi^\top v`; in the cross-fit regime fold by fold, and beyond what the
-        penalty shrinks to.
+        penalty shrinks to. None for a blend, whose layers have their own.
     fits_ : list of LinearFit
         The linear layers as they were fitted; the model is the sum of their shares. One, or one
-        for each fold of the cross-fit regime.
+        for each fold of the cross-fit regime, or one for each block of a blend.
     fold_fits_ : list of LinearFit, or None
-        Those that made the out-of-fold predictions.
+        Those that made the out-of-fold predictions; None for a blend.
+    blend_weights_ : dict or None
+        Of a blend, the weight of each candidate, by its name: that of a block for its linear
+        layer, and the same with ", bare" for its bare ensemble. All classes share a weight.
+    bare_fits_ : list of BareFit, or None
+        The bare ensembles of a blend, as coefficients on the map.
     additive_ : AdditiveForest
         The model as forests with one number per node and score.
-    alpha_ : float
-        The penalty that was used; above the chosen one where `max_norm` has raised it.
+    alpha_ : float or dict
+        The penalty that was used; above the chosen one where `max_norm` has raised it. Of a
+        blend a dict, with the penalty of each block.
     constant_ : array of shape (n_classes,), or None
         The shares of the classes in the rows of the linear layer, by their weights: the
         constant that scores are compared with. None in a model of an older file.
@@ -124,10 +141,12 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         How it was found: "fold-grown", "regrown", "frozen" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
         The grid, and the score of its out-of-fold predictions, higher is better. With the default
-        scoring, alphas far below the best are scored by iterates that were cut off early.
+        scoring, alphas far below the best are scored by iterates that were cut off early. Dicts
+        by block in a blend.
     oof_prediction_ : array of shape (n_fit_rows, n_classes), or None
         Probabilities of each row by trees and coefficients that have not seen it (with "frozen" in
-        the shared regime: by coefficients only), at `alpha_`.
+        the shared regime: by coefficients only), at `alpha_`. In a blend the weights have not
+        seen the scores of its fold either.
     folds_ : list of (train rows, test rows), or None
         The folds.
     regime_ : str
@@ -180,6 +199,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         cv: Any = 5,
         honest_fraction: float = 0.5,
         center: str = "zero",
+        main_effects: str | None = "auto",
+        combine: str = "auto",
         class_weight: Any = None,
         fit_intercept: bool = True,
         max_norm: float | None = None,
@@ -204,6 +225,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
             cv=cv,
             honest_fraction=honest_fraction,
             center=center,
+            main_effects=main_effects,
+            combine=combine,
             fit_intercept=fit_intercept,
             max_norm=max_norm,
             tol=tol,

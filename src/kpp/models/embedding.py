@@ -15,11 +15,11 @@ from kpp.forest.arrays import Forest
 from kpp.forest.route import route
 from kpp.geometry.composed import forest_blocks
 from kpp.geometry.maps import MapBlock
+from kpp.models.blocks import forest_specs
 from kpp.models.data import FitData, check_new_rows, check_rows, check_target
 from kpp.models.grower import (
     Grower,
     check_map_parameters,
-    forest_specs,
     is_classification,
     seeds_for,
     takes_nan,

@@ -79,6 +79,44 @@ class Center:
 
 
 @dataclass(frozen=True, eq=False)
+class BareFit:
+    r"""A bare ensemble as a point of the class: a predictor that is linear in the map.
+
+    .. math:: F(x) = b + \langle f, \Phi(x) \rangle, \qquad f_v = \mathrm{step}_v / s_v
+
+    Parameters
+    ----------
+    part : MapPart
+        The embedding of its forest.
+    node_coef : array of shape (n_scores, m)
+        f.
+    intercept : array of shape (n_scores,)
+        b.
+    share : array of shape (n_scores,)
+        Its weight in the scores of the model.
+    """
+
+    part: MapPart
+    node_coef: FloatArray
+    intercept: FloatArray
+    share: FloatArray
+
+    def scores(self, at_rows: MapBlock) -> FloatArray:
+        """Return the scores of rows.
+
+        Parameters
+        ----------
+        at_rows : MapBlock
+            The embedding of its forest at any rows.
+
+        Returns
+        -------
+        scores : array of shape (n_rows, n_scores)
+        """
+        return np.column_stack([at_rows.matvec(w) for w in self.node_coef]) + self.intercept
+
+
+@dataclass(frozen=True, eq=False)
 class LinearFit:
     r"""One linear layer, as it was fitted.
 

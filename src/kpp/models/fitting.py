@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.models.data import FitData
-from kpp.models.fits import Center, LinearFit
+from kpp.models.fits import BareFit, Center, LinearFit
 from kpp.models.plans import FitPlan
 from kpp.models.selection import FoldSolution, LayerSettings, Selection, select
 from kpp.scores import AdditiveForest
@@ -31,12 +32,12 @@ class FittedPlan:
         w.
     intercept : array of shape (n_scores,)
         b.
-    dual : array of shape (n_fit_rows, n_scores)
-        r, beyond what the penalty shrinks to.
+    dual : array of shape (n_fit_rows, n_scores), optional
+        r, beyond what the penalty shrinks to; None for a blend, whose layers have their own.
     alpha : float
-        The penalty; of several layers the mean.
+        The penalty; of several layers the mean. For a blend a dict by block.
     alphas, cv_scores : arrays of shape (n_alphas,)
-        The grid and its out-of-fold scores; None for a given alpha.
+        The grid and its out-of-fold scores; None for a given alpha. For a blend dicts by block.
     out_of_fold : array of shape (n_fit_rows, n_scores), optional
         Out-of-fold scores at alpha.
     fits : list of LinearFit
@@ -45,19 +46,25 @@ class FittedPlan:
         Those that made the out-of-fold scores.
     n_iter : int
         Products with the Gram in the final fits.
+    weights : dict of str to float or array of shape (n_targets,), optional
+        Of a blend, by candidate.
+    bare_fits : list of BareFit
+        The bare ensembles of a blend.
     """
 
     map: MapBlock
     node_coef: FloatArray
     intercept: FloatArray
-    dual: FloatArray
-    alpha: float
-    alphas: FloatArray
-    cv_scores: FloatArray | None
+    dual: FloatArray | None
+    alpha: float | dict[str, float]
+    alphas: FloatArray | dict[str, Any]
+    cv_scores: FloatArray | dict[str, Any] | None
     out_of_fold: FloatArray | None
     fits: list[LinearFit]
     fold_fits: list[LinearFit] | None
     n_iter: int
+    weights: dict[str, Any] | None = None
+    bare_fits: list[BareFit] = field(default_factory=list)
 
 
 @one_blas_thread()

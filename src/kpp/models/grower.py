@@ -13,18 +13,20 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from kpp._checks import check_choice
 from kpp._progress import Progress
-from kpp._typing import AnyArray
+from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
-from kpp.forest.grow import check_forest, grow_forest, is_grown, named_forest, traits_of
+from kpp.forest.grow import grow_forest, is_grown, named_forest, traits_of
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import NORMALIZATIONS, MapBlock, PathMap
 from kpp.geometry.weights import (
     DerivedWeights,
+    PathWeights,
     leaf_indicator_weights,
     needs_statistics,
     path_weights,
     weighting_statistics,
 )
+from kpp.models.blocks import Blocks, Spec, blocks_of
 from kpp.models.data import FitData
 
 GROWING = "growing trees"
@@ -32,7 +34,9 @@ COORDINATES = ("path", "leaf")
 MOST_INTEGER_LABELS = 50
 LARGEST_SEED = np.iinfo(np.int32).max
 
-Spec = tuple[str, Any]
+# In a blend, what the splits of a booster weigh at least where they move its score, as a share of
+# the mean of all positive weights: what weighs nothing has no coordinate to carry a step.
+LEAST_WEIGHT = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +48,7 @@ class Grower:
     specs : list of (str, forest)
         Names, ensembles, `Forest` objects or frozen estimators, by name.
     is_list : bool
-        Whether the user gave a list, and gets a map of blocks.
+        Whether the map is one of blocks.
     n_estimators : int
         Trees of a forest that is given by its name.
     node_weight, leaf_weight, coordinates, normalize
@@ -62,6 +66,8 @@ class Grower:
         As everywhere.
     progress : Progress
         Told of every forest.
+    blends : bool
+        Whether the map must also carry what the bare ensembles predict.
     """
 
     specs: list[Spec]
@@ -78,6 +84,7 @@ class Grower:
     n_jobs: int | None
     random_state: Any
     progress: Progress
+    blends: bool = False
 
     @classmethod
     def of(
@@ -87,12 +94,15 @@ class Grower:
         classification: bool | None,
         sees_labels: bool = True,
         progress: Progress | None = None,
+        blocks: Blocks | None = None,
     ) -> Grower:
         """Read the parameters of an estimator, which has seen its X."""
+        blocks = blocks_of(estimator) if blocks is None else blocks
         names = ("n_estimators", "node_weight", "leaf_weight", "coordinates", "normalize")
         return cls(
-            specs=forest_specs(estimator.forest),
-            is_list=isinstance(estimator.forest, list),
+            specs=blocks.specs,
+            is_list=blocks.is_list,
+            blends=blocks.is_blend,
             n_features=estimator.n_features_in_,
             feature_names=getattr(estimator, "feature_names_in_", None),
             classification=classification,
@@ -157,10 +167,29 @@ class Grower:
             )
         return forest
 
-    def weigh(self, spec: Any, forest: Forest, data: FitData) -> PathMap:
-        """Return the map of one forest with the weights that the parameters ask for."""
+    def weigh(
+        self, spec: Any, forest: Forest, data: FitData, moving: AnyArray | None = None
+    ) -> PathMap:
+        """Return the map of one forest with the weights that the parameters ask for.
+
+        Parameters
+        ----------
+        spec, forest
+            What was asked for, and what was grown.
+        data : FitData
+            Rows to weigh by.
+        moving : bool array of shape (n_nodes,), optional
+            Splits that must not weigh nothing; see `LEAST_WEIGHT`.
+
+        Returns
+        -------
+        map : PathMap
+            At no rows.
+        """
         # Trees without a split embed every row as 0, and a linear model predicts a constant.
-        return self.weighed(spec, forest, data, self.classification, allow_no_mass=True)
+        return self.weighed(
+            spec, forest, data, self.classification, allow_no_mass=True, moving=moving
+        )
 
     def weighed(
         self,
@@ -170,9 +199,10 @@ class Grower:
         classification: bool | None,
         *,
         allow_no_mass: bool = False,
+        moving: AnyArray | None = None,
     ) -> PathMap:
         """As `weigh`, for a forest that has a task of its own, or none."""
-        node_weight, statistics = self.node_weight, forest.statistics
+        node_weight, statistics = self._node_weight(spec), forest.statistics
         if self.coordinates == "leaf":
             weights = leaf_indicator_weights(forest)
         else:
@@ -196,6 +226,14 @@ class Grower:
                 statistics=statistics,
                 allow_no_mass=allow_no_mass,
             )
+            raised = (
+                None
+                if moving is None
+                else _raised(weights, moving, traits_of(spec).combines, forest)
+            )
+            if raised is not None:
+                node_weight, leaves = raised, np.where(forest.is_leaf, weights.node, 0.0)
+                weights = path_weights(forest, raised, leaves if leaves.any() else None)
         block = PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
         named = self.coordinates == "path" and isinstance(node_weight, str)
         if named and self.leaf_weight is None and statistics is forest.statistics:
@@ -204,15 +242,22 @@ class Grower:
             block.weights = DerivedWeights(forest, node_weight, *masses)
         return block
 
-    def weighs_by_trees_alone(self, forest: Forest) -> bool:
+    def weighs_by_trees_alone(self, spec: Any, forest: Forest) -> bool:
         """Whether the weights of `weigh` come from the trees, not from rows of the fit."""
         if self.coordinates == "leaf":
             return True
-        if not needs_statistics(self.node_weight, self.leaf_weight):
+        if not needs_statistics(self._node_weight(spec), self.leaf_weight):
             return True
         return forest.statistics is not None and forest.statistics.grown_on_impurity
 
-    def in_groups(self, data: FitData, rows_of_groups: Sequence[AnyArray]) -> list[list[Forest]]:
+    def _node_weight(self, spec: Any) -> Any:
+        """The parameter, except for splits that nothing has chosen: these count alike."""
+        alike = isinstance(self.node_weight, str) and traits_of(spec).by_columns_alone
+        return "uniform" if alike else self.node_weight
+
+    def in_groups(
+        self, data: FitData, rows_of_groups: Sequence[AnyArray], *, share_columns: bool = False
+    ) -> list[list[Forest]]:
         """Grow a share of the trees on each set of rows.
 
         Parameters
@@ -221,6 +266,9 @@ class Grower:
             All rows.
         rows_of_groups : list of int arrays
             The rows that each group of trees may see.
+        share_columns : bool
+            Whether trees that follow from the columns alone are grown once, on all rows, and are
+            the same object in every group.
 
         Returns
         -------
@@ -228,20 +276,21 @@ class Grower:
             By group, then by spec.
         """
         random = check_random_state(self.random_state)
-        n_groups, forests = len(rows_of_groups), []
+        n_groups = len(rows_of_groups)
+        forests: list[list[Forest]] = []
         for q, rows in enumerate(rows_of_groups):
             self.progress(GROWING, q, n_groups)
             own = data.take(rows)
-            forests.append(
-                [
-                    self.grow(
-                        self._one_group(spec, q, n_groups, len(rows)),
-                        own,
-                        int(random.randint(LARGEST_SEED)),
-                    )
-                    for _, spec in self.specs
-                ]
-            )
+            of_group: list[Forest] = []
+            for k, (_, spec) in enumerate(self.specs):
+                seed = int(random.randint(LARGEST_SEED))
+                shares = share_columns and traits_of(spec).by_columns_alone
+                if shares and q > 0:
+                    of_group.append(forests[0][k])
+                    continue
+                group = self._one_group(spec, q, n_groups, len(rows))
+                of_group.append(self.grow(group, data if shares else own, seed))
+            forests.append(of_group)
         self.progress(GROWING, n_groups, n_groups)
         return forests
 
@@ -277,17 +326,6 @@ def check_map_parameters(estimator: Any) -> None:
     check_choice("normalize", estimator.normalize, NORMALIZATIONS)
     if estimator.coordinates == "leaf" and estimator.leaf_weight is not None:
         raise ValueError("leaf_weight belongs to coordinates='path'; leaves count alike here.")
-
-
-def forest_specs(forest: Any) -> list[Spec]:
-    """The parameter `forest` as a list of named forests."""
-    specs = forest if isinstance(forest, list) else [("forest", forest)]
-    pairs = all(isinstance(s, tuple) and len(s) == 2 and isinstance(s[0], str) for s in specs)
-    if not specs or not pairs:
-        raise ValueError(f"A list of forests must hold (name, forest) pairs; got {forest!r}.")
-    for _, spec in specs:
-        check_forest(spec)
-    return specs
 
 
 def seeds_for(random_state: Any, n_forests: int) -> list[Any]:
@@ -350,6 +388,22 @@ def _takes_nan(spec: Any) -> bool:
 
 def _inner(spec: Any) -> Any:
     return spec.estimator if is_grown(spec) and not isinstance(spec, Forest) else spec
+
+
+def _raised(
+    weights: PathWeights, moving: AnyArray, combines: str, forest: Forest
+) -> FloatArray | None:
+    """Node weights with a floor at moving splits; None where all of them are above it.
+
+    The gain of an averaging forest's own target falls with its steps, and needs a floor only where
+    rounding has made it 0. A booster also steps where its rows are alike: there the floor is
+    `LEAST_WEIGHT` of the mean positive weight.
+    """
+    node = np.where(forest.is_leaf, 0.0, weights.node)
+    positive = node > 0
+    least = LEAST_WEIGHT * float(node[positive].mean()) if positive.any() else 1.0
+    lacking = moving & (node < least if combines == "sum" else ~positive)
+    return np.where(lacking, least, node) if lacking.any() else None
 
 
 def _is_gain(weight: Any) -> bool:

@@ -20,11 +20,13 @@ from kpp.forest.columns import column_shares
 from kpp.forest.grow import traits_of
 from kpp.geometry.composed import BlockMap, forest_blocks
 from kpp.geometry.maps import MapBlock
+from kpp.models.blend import fit_blend
+from kpp.models.blocks import Blocks, blocks_of
 from kpp.models.data import FitData, check_groups, check_new_rows, check_rows
-from kpp.models.fits import LinearFit
+from kpp.models.fits import BareFit, LinearFit
 from kpp.models.fitting import FittedPlan, fit_plan
 from kpp.models.fold_out import LeaveOneFoldOut, leave_one_fold_out
-from kpp.models.grower import Grower, check_map_parameters, forest_specs, takes_nan
+from kpp.models.grower import Grower, check_map_parameters, takes_nan
 from kpp.models.plans import Splitter
 from kpp.models.record import FitRecord
 from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES, Regime
@@ -44,6 +46,9 @@ class KPPLinearModel(ShowsItsFit, ABC):
     fit_record_: FitRecord
     row_fingerprints_: Prints | None
     constant_: FloatArray | None
+    # Of a blend; set on the class, too, so that models of older files have them.
+    blend_weights_: dict[str, Any] | None = None
+    bare_fits_: list[BareFit] | None = None
 
     def __init__(
         self,
@@ -62,6 +67,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
         cv: Any = 5,
         honest_fraction: float = 0.5,
         center: str = "zero",
+        main_effects: str | None = "auto",
+        combine: str = "auto",
         fit_intercept: bool = True,
         max_norm: float | None = None,
         tol: float = 1e-4,
@@ -84,6 +91,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
         self.cv = cv
         self.honest_fraction = honest_fraction
         self.center = center
+        self.main_effects = main_effects
+        self.combine = combine
         self.fit_intercept = fit_intercept
         self.max_norm = max_norm
         self.tol = tol
@@ -136,15 +145,16 @@ class KPPLinearModel(ShowsItsFit, ABC):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         regime = self._regime()
-        specs = self._check_forests(regime)
+        blocks = self._check_forests(regime)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        X = check_rows(self, specs, X)
+        X = check_rows(self, blocks.specs, X)
         self.feature_spread_ = column_spread(X)
         self.missing_columns_ = columns_with_missing(X)
         task, labels, target = self._read_target(y, len(X))
+        blocks = blocks.for_targets(1 if labels.ndim == 1 else labels.shape[1])
         groups = check_groups(groups, len(X))
         partition, fit = regime.rows(len(X), groups)
         given_weight = check_sample_weight(sample_weight, len(X))
@@ -163,6 +173,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
             classification=is_classifier(self),
             sees_labels=not regime.takes_grown_forest,
             progress=progress,
+            blocks=blocks,
         )
         settings = LayerSettings(
             task=task,
@@ -176,9 +187,13 @@ class KPPLinearModel(ShowsItsFit, ABC):
             progress=progress,
             n_jobs=self.n_jobs,
         )
-        plan = regime.plan(data, grower, partition, fit)
-        # Row numbers of a plan are those of its fit rows.
-        folds = [(fit[fold.train_rows], fit[fold.test_rows]) for fold in plan.folds]
+        if blocks.is_blend:
+            blend = regime.plan_blend(data, grower)
+            folds = blend.splits
+        else:
+            plan = regime.plan(data, grower, partition, fit)
+            # Row numbers of a plan are those of its fit rows.
+            folds = [(fit[fold.train_rows], fit[fold.test_rows]) for fold in plan.folds]
         self.regime_, self.alpha_selection_ = regime.name, regime.selection
         self.partition_rows_, self.fit_rows_ = partition, fit
         self.folds_ = folds or None
@@ -191,9 +206,13 @@ class KPPLinearModel(ShowsItsFit, ABC):
             test_rows=[test for _, test in folds],
             is_weighted=not bool((given_weight == 1).all()),
             target=data.target[fit],
+            blocks=blocks,
         )
         self.constant_ = task.constant(data.target[fit], data.weight[fit])
-        self._keep(fit_plan(plan, data, settings), task)
+        if blocks.is_blend:
+            self._keep(fit_blend(blend, data, settings), task)
+        else:
+            self._keep(fit_plan(plan, data, settings), task)
         return self
 
     def _keep(self, fitted: FittedPlan, task: Task) -> None:
@@ -210,6 +229,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
         scores = fitted.out_of_fold
         self.oof_prediction_ = None if scores is None else task.answers(scores)
         self.n_iter_ = max(1, fitted.n_iter)
+        self.blend_weights_ = fitted.weights
+        self.bare_fits_ = None if fitted.weights is None else fitted.bare_fits
         self.additive_ = AdditiveForest.from_coefficients(
             fitted.map, fitted.node_coef, fitted.intercept, task.classes
         )
@@ -259,10 +280,12 @@ class KPPLinearModel(ShowsItsFit, ABC):
             random_state=self.random_state,
         )
 
-    def _check_forests(self, regime: Regime) -> list[tuple[str, Any]]:
+    def _check_forests(self, regime: Regime) -> Blocks:
         """Refuse forests that do not go with the regime or the task."""
-        specs = forest_specs(self.forest)
-        for _, spec in specs:
+        blocks = blocks_of(self)
+        if blocks.is_blend:
+            self._check_blend(regime)
+        for _, spec in blocks.specs:
             if getattr(spec, "monotonic_cst", None) is not None:
                 raise ValueError(
                     "monotonic_cst is not supported: the linear layer changes the values of the "
@@ -276,7 +299,25 @@ class KPPLinearModel(ShowsItsFit, ABC):
                 raise TypeError(
                     f"{type(self).__name__} needs a forest that is a {task}; got {spec!r}."
                 )
-        return specs
+        return blocks
+
+    def _check_blend(self, regime: Regime) -> None:
+        """Refuse what a blend does not have, or not yet."""
+        instead = "Use combine='joint', which puts all forests into one linear layer."
+        if not regime.grows_on_fit_rows:
+            raise ValueError(
+                f"A blend goes with regime='shared' for now; got regime={regime.name!r}. {instead}"
+            )
+        if self.alpha_selection != "fold-grown":
+            raise ValueError(
+                "A blend learns its weights on alpha_selection='fold-grown' for now; got "
+                f"alpha_selection={self.alpha_selection!r}. {instead}"
+            )
+        if self.max_norm is not None:
+            raise ValueError(
+                "max_norm is not supported in a blend: its coefficients are a sum over several "
+                f"linear layers and bare ensembles. {instead}"
+            )
 
     def leave_one_fold_out(
         self,

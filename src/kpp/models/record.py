@@ -9,8 +9,8 @@ import numpy as np
 
 from kpp._fingerprints import array_digest
 from kpp.forest.grow import traits_of
+from kpp.models.blocks import Blocks, blocks_of
 from kpp.models.data import FitData, group_codes
-from kpp.models.grower import forest_specs
 from kpp.models.plans import divided_groups
 
 FOLDS = ("none", "random", "grouped", "stratified", "given")
@@ -100,6 +100,7 @@ class FitRecord:
         test_rows: list[Any] | None = None,
         is_weighted: bool = False,
         target: Any = None,
+        blocks: Blocks | None = None,
     ) -> FitRecord:
         """Read the parameters of an estimator that is being fitted.
 
@@ -117,6 +118,8 @@ class FitRecord:
             Whether the caller gave weights of rows.
         target : array, optional
             Class numbers or numbers of the rows that the linear layers are fitted on.
+        blocks : Blocks, optional
+            The forests that are grown; those of its parameters by default.
 
         Returns
         -------
@@ -138,6 +141,7 @@ class FitRecord:
             sizes = np.bincount(codes)
             n_groups, largest = len(sizes), int(sizes.max())
             divided = divided_groups(codes, test_rows or [])
+        specs = (blocks_of(estimator) if blocks is None else blocks).specs
         return cls(
             regime=estimator.regime_,
             center=estimator.center,
@@ -149,9 +153,7 @@ class FitRecord:
             n_groups=n_groups,
             largest_group=largest,
             divided_groups=divided,
-            independent_trees=tuple(
-                traits_of(spec).independent_trees for _, spec in forest_specs(estimator.forest)
-            ),
+            independent_trees=tuple(traits_of(spec).independent_trees for _, spec in specs),
             fit_intercept=bool(estimator.fit_intercept),
             tol=float(estimator.tol),
             max_iter=int(estimator.max_iter),

@@ -16,14 +16,12 @@ from sklearn.model_selection import GroupShuffleSplit, train_test_split
 
 from kpp._rows import take_rows
 from kpp._typing import AnyArray
-from kpp.forest.arrays import Forest
 from kpp.forest.grow import is_grown
-from kpp.forest.route import route
 from kpp.geometry.composed import BlockMap, named_blocks
 from kpp.geometry.maps import MapBlock
-from kpp.geometry.weights import PathWeights
 from kpp.models.data import FitData, group_codes
 from kpp.models.fits import MapPart
+from kpp.models.fold_grown import BlendPlan, grow_in_folds, joint_plan
 from kpp.models.grower import Grower
 from kpp.models.plans import FitPlan, Fold, Layer, Splitter
 
@@ -108,6 +106,10 @@ class Regime(ABC):
         plan : FitPlan
         """
 
+    def plan_blend(self, data: FitData, grower: Grower) -> BlendPlan:
+        """Grow the forests of a blend, where the regime has one; see `Shared`."""
+        raise NotImplementedError
+
     def check_forest(self, spec: Any) -> None:
         """Refuse a forest that does not go with the regime."""
         if is_grown(spec):
@@ -179,34 +181,13 @@ class Shared(Regime):
     def _fold_grown(self, data: FitData, grower: Grower) -> FitPlan:
         """One forest in as many groups as folds; the trees of a group never see their fold."""
         splits = self.splitter.split(data)
-        rows_of_groups = [train for train, _ in splits]
-        forests = grower.in_groups(data, rows_of_groups)
-        blocks: list[tuple[str, MapBlock]] = []
-        trees: list[list[slice]] = [[] for _ in splits]
-        weights: list[list[PathWeights | None]] = [[] for _ in splits]
-        for name, spec in grower.specs:
-            own = [by_group.pop(0) for by_group in forests]
-            stops = np.cumsum([0, *(forest.n_trees for forest in own)]).tolist()
-            joined = Forest.concatenate(own, release=True)
-            del own
-            embedding = grower.weigh(spec, joined, data)
-            embedding = embedding.at_leaves(route(joined, data.X, n_jobs=grower.n_jobs))
-            blocks.append((name, embedding))
-            for q, rows in enumerate(rows_of_groups):
-                trees[q].append(slice(stops[q], stops[q + 1]))
-                own_weights = None
-                if not grower.weighs_by_trees_alone(joined):
-                    # Weights that are estimated on rows must not see the rows of the fold.
-                    group = joined.take_trees(trees[q][-1])
-                    own_weights = grower.weigh(spec, group, data.take(rows)).weights
-                weights[q].append(own_weights)
-        whole = grower.together(blocks)
-        folds = [
-            Fold.of(MapPart(whole, None, tuple(trees[q]), tuple(weights[q])), train, test)
-            for q, (train, test) in enumerate(splits)
-        ]
-        rows = np.arange(len(data))
-        return FitPlan(whole, rows, rows, [_only(whole)], folds, is_relative=True)
+        blocks = grow_in_folds(data, grower, splits)
+        return joint_plan(blocks, splits, is_list=grower.is_list)
+
+    def plan_blend(self, data: FitData, grower: Grower) -> BlendPlan:
+        """Forests in groups, each to be fitted alone, on the same folds."""
+        splits = self.splitter.split(data)
+        return BlendPlan(grow_in_folds(data, grower, splits), splits)
 
 
 class Honest(Regime):

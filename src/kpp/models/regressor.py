@@ -27,9 +27,12 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         What to embed with. A name ("extra-trees", "random-forest" or "boosted") or an estimator
         is grown on the data (an estimator is cloned; its own ``random_state`` wins when set). A
         `Forest` or ``FrozenEstimator`` goes with ``regime="fixed"``. A list of (name, forest)
-        gives several side by side.
+        gives several side by side. "blend" is extra trees, boosted trees and main effects, each
+        with a linear layer of its own, and their weights learned out of fold;
+        for several targets without the boosted trees, which grow for one.
     n_estimators : int, default=100
         Number of trees of a forest given by name; with folds that grow trees, at least one a fold.
+        The boosted trees of a blend have twice as many rounds, in every fold.
     node_weight : {"gain", "entropy", "variance", "uniform"}, array or callable, default="gain"
         Weight of each split, see `kpp.geometry.path_weights`.
     leaf_weight : None, float, {"variance", "uniform"}, array or callable, default=None
@@ -65,6 +68,15 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     center : {"zero", "partition"}, default="zero"
         What the penalty shrinks to. "partition", in the honest regime: the coefficients of a
         shared model of the partition fold, whose trees are used.
+    main_effects : {"auto", "ladders"} or None, default="auto"
+        Trees of one column each, split at quantiles without a look at labels, as one more block.
+        "auto" is "ladders" in a blend, otherwise None. "linear" is not built yet.
+    combine : {"auto", "blend", "joint"}, default="auto"
+        How several forests come together. "joint": one linear layer on all of them. "blend":
+        every forest has a linear layer with an alpha of its own, its bare ensemble is a second
+        candidate, and the model is their sum with weights of at least 0 that are learned on
+        out-of-fold scores; with ``regime="shared"`` and ``alpha_selection="fold-grown"``. "auto"
+        is "blend" for ``forest="blend"``, otherwise "joint".
     fit_intercept : bool, default=True
         Whether an unpenalised intercept is fitted. False is the class that the bounds speak of.
     max_norm : float, default=None
@@ -95,18 +107,24 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         w.
     intercept_ : float or array of shape (n_targets,)
         b.
-    dual_coef_ : array of shape (n_fit_rows, n_targets)
+    dual_coef_ : None or array of shape (n_fit_rows, n_targets)
         r, with :math:`w = \Phi^\top r`; in the cross-fit regime fold by fold, and beyond what the
-        penalty shrinks to.
+        penalty shrinks to. None for a blend, whose layers have their own.
     fits_ : list of LinearFit
         The linear layers as they were fitted; the model is the sum of their shares. One, or one
-        for each fold of the cross-fit regime.
+        for each fold of the cross-fit regime, or one for each block of a blend.
     fold_fits_ : list of LinearFit, or None
-        Those that made the out-of-fold predictions.
+        Those that made the out-of-fold predictions; None for a blend.
+    blend_weights_ : dict or None
+        Of a blend, the weight of each candidate, by its name: that of a block for its linear
+        layer, and the same with ", bare" for its bare ensemble. An array for several targets.
+    bare_fits_ : list of BareFit, or None
+        The bare ensembles of a blend, as coefficients on the map.
     additive_ : AdditiveForest
         The model as forests with one number per node and score.
-    alpha_ : float
-        The penalty that was used; above the chosen one where `max_norm` has raised it.
+    alpha_ : float or dict
+        The penalty that was used; above the chosen one where `max_norm` has raised it. Of a
+        blend a dict, with the penalty of each block.
     constant_ : array of shape (n_targets,), or None
         The mean of each target in the rows of the linear layer, by their weights: the
         constant that scores are compared with. None in a model of an older file.
@@ -114,10 +132,12 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         How it was found: "fold-grown", "regrown", "frozen" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
         The grid, and the score of its out-of-fold predictions, higher is better. With the default
-        scoring, alphas far below the best are scored by iterates that were cut off early.
+        scoring, alphas far below the best are scored by iterates that were cut off early. Dicts
+        by block in a blend.
     oof_prediction_ : array of shape (n_fit_rows,) or (n_fit_rows, n_targets), or None
         Prediction of each row by trees and coefficients that have not seen it (with "frozen" in
-        the shared regime: by coefficients only), at `alpha_`.
+        the shared regime: by coefficients only), at `alpha_`. In a blend the weights have not
+        seen the scores of its fold either.
     folds_ : list of (train rows, test rows), or None
         The folds.
     regime_ : str

@@ -7,6 +7,7 @@ from kpp.solvers.newton import NewtonProblem
 from kpp.solvers.pose import pose
 from kpp.solvers.problem import LinearProblem, Solutions, mean_squared_spread
 from kpp.solvers.ridge import RidgeProblem, ridge_path
+from kpp.solvers.stacking import stacking_weights
 
 __all__ = [
     "KrylovSpace",
@@ -22,4 +23,5 @@ __all__ = [
     "mean_squared_spread",
     "pose",
     "ridge_path",
+    "stacking_weights",
 ]

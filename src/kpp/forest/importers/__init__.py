@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kpp.forest.arrays import Forest
-from kpp.forest.importers import oblique, sklearn, sklearn_hist
+from kpp.forest.importers import ladders, oblique, sklearn, sklearn_hist
 from kpp.forest.importers.registry import Importer, Traits
 
 __all__ = ["IMPORTERS", "Importer", "Traits", "import_forest", "importer_of"]
@@ -21,6 +21,7 @@ IMPORTERS: tuple[Importer, ...] = (
     *sklearn.IMPORTERS,
     *sklearn_hist.IMPORTERS,
     *oblique.IMPORTERS,
+    *ladders.IMPORTERS,
 )
 
 

@@ -28,6 +28,9 @@ class Traits:
         all its rounds in every group: each of its trees corrects those before it.
     independent_trees : bool
         Whether its trees are independent given the rows that they are grown on.
+    by_columns_alone : bool
+        Whether its trees follow from X, without labels and without chance: the same ones serve
+        all groups of a fit, and its splits, which nothing has chosen, count alike.
     """
 
     combines: Literal["mean", "sum"] = "mean"
@@ -36,6 +39,7 @@ class Traits:
     one_target: bool = False
     splits_into_groups: bool = False
     independent_trees: bool = False
+    by_columns_alone: bool = False
 
 
 @dataclass(frozen=True)

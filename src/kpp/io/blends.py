@@ -1,0 +1,66 @@
+"""What a blend has beyond its linear layers, in a file.
+
+The weights of its linear layers are their shares. Of a bare ensemble only the weight is stored: its
+forest, which the file holds, knows what it predicts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kpp.forest.steps import bare_steps
+from kpp.geometry.composed import forest_blocks
+from kpp.io.fields import floats, require, whole
+from kpp.io.schema import required
+from kpp.io.values import Fields
+from kpp.models.blend import bare_fit, weights_by_name
+from kpp.models.linear import KPPLinearModel
+from kpp.models.tasks import Task
+
+BLEND = required("bare", "share")
+
+
+def blend_fields(model: KPPLinearModel) -> Fields:
+    """Take the bare ensembles of a blend apart."""
+    number = {id(block): k for k, (_, block) in enumerate(forest_blocks(model.map_))}
+    bare = model.bare_fits_ or []
+    n_scores = len(np.atleast_1d(model.intercept_))
+    return {
+        "bare": [number[id(fit.part.whole)] for fit in bare],
+        "share": np.array([fit.share for fit in bare], dtype=np.float64).reshape(-1, n_scores),
+    }
+
+
+def decode_blend(fields: Any, model: KPPLinearModel, task: Task) -> None:
+    """Put the bare ensembles and the weights of a blend together, once its layers are there."""
+    require(isinstance(fields, dict), "a blend must be by name")
+    blocks = forest_blocks(model.map_)
+    names = [name for name, _ in blocks]
+    require([id(fit.part.whole) for fit in model.fits_] == [id(b) for _, b in blocks], "blocks")
+    numbers = fields["bare"]
+    require(isinstance(numbers, list), "bare ensembles must be a list")
+    known = [whole(k, "a block", 0, len(blocks) - 1) for k in numbers]
+    require(sorted(set(known)) == known, "a bare ensemble stands twice")
+    n_scores = len(np.atleast_1d(model.intercept_))
+    share = floats(fields["share"], "weights of a blend", (len(known), n_scores), low=0.0)
+    found = []
+    for k, own in zip(known, share, strict=True):
+        steps = bare_steps(blocks[k][1].forest, task.classes)
+        right = steps is not None and len(steps[1]) == n_scores
+        require(right, "a bare ensemble that predicts something else")
+        found.append(bare_fit(blocks[k][1], task.classes, own))
+    model.bare_fits_ = found
+    shares = [np.broadcast_to(fit.share, n_scores) for fit in model.fits_]
+    bare = {names[k]: own for k, own in zip(known, share, strict=True)}
+    model.blend_weights_ = weights_by_name(names, shares, bare, task)
+
+
+def by_block(values: Any, model: KPPLinearModel, name: str) -> dict[str, Any]:
+    """A dict with a value for each block of a blend."""
+    known = [block for block, _ in forest_blocks(model.map_)]
+    right = isinstance(values, dict) and list(values) == known
+    require(right, f"{name} of a blend must be by block")
+    result: dict[str, Any] = values
+    return result

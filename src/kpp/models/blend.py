@@ -1,0 +1,194 @@
+"""The blend: every forest's own linear layer and bare ensemble, in one coefficient vector."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from kpp._parallel import one_blas_thread
+from kpp._typing import AnyArray, FloatArray
+from kpp.forest.steps import bare_steps
+from kpp.geometry.composed import BlockMap
+from kpp.geometry.maps import PathMap
+from kpp.models.data import FitData
+from kpp.models.fits import BareFit, MapPart
+from kpp.models.fitting import FittedPlan, fit_plan
+from kpp.models.fold_grown import BlendPlan, Splits
+from kpp.models.selection import LayerSettings
+from kpp.models.tasks import Task
+from kpp.solvers import stacking_weights
+
+# What is added to the name of a block for its bare ensemble.
+BARE = ", bare"
+BLENDING = "blending"
+
+
+@one_blas_thread()
+def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> FittedPlan:
+    r"""Fit every block alone, and blend their scores.
+
+    With :math:`K_b` the linear layer of block b and :math:`F_b` its bare ensemble,
+
+    .. math::
+        g = c_0 + \sum_b \theta_{K_b} K_b + \theta_{F_b} F_b, \qquad
+        w_b = \theta_{K_b} w_{K_b} + \theta_{F_b} f_b, \quad f_{b, v} = \mathrm{step}_v / s_v
+
+    where :math:`\theta \ge 0` is learned on the out-of-fold scores of all candidates.
+
+    Parameters
+    ----------
+    plan : BlendPlan
+        The forests, in groups that each miss a fold.
+    data : FitData
+        All rows.
+    settings : LayerSettings
+        Loss and alpha; a given alpha is that of every block.
+
+    Returns
+    -------
+    fitted : FittedPlan
+        With `weights` and `bare_fits`, and dicts by block for the alphas and their scores.
+    """
+    if settings.alpha is not None:
+        # A grid of one alpha, for the weights need out-of-fold scores all the same.
+        settings = replace(settings, alphas=[settings.alpha], alpha=None)
+    classes, target, weight = settings.task.classes, data.target, data.weight
+    names, scores, coefs = [], [], []
+    fitted: dict[str, FittedPlan] = {}
+    for block in plan.blocks:
+        layer = fit_plan(block.plan(plan.splits), data, settings)
+        fitted[block.name] = layer
+        assert layer.out_of_fold is not None
+        names.append(block.name)
+        scores.append(layer.out_of_fold)
+        # A bare ensemble brings a constant of its own, which a model without intercept has not.
+        if block.bare is not None and settings.fit_intercept:
+            names.append(block.name + BARE)
+            scores.append(block.bare)
+    settings.progress(BLENDING, 0, 1)
+    candidates = np.array(scores)
+    theta, constant = _weights(candidates, target, weight, settings)
+    theta_of = dict(zip(names, theta, strict=True))
+    intercept, fits, bare_fits = constant.copy(), [], []
+    for block in plan.blocks:
+        layer, share = fitted[block.name], theta_of[block.name]
+        coef = share[:, None] * layer.node_coef
+        intercept += share * layer.intercept
+        (fit,) = layer.fits
+        fits.append(replace(fit, share=share))
+        if (bare_share := theta_of.get(block.name + BARE)) is not None:
+            bare = bare_fit(block.map, classes, bare_share)
+            bare_fits.append(bare)
+            coef += bare_share[:, None] * bare.node_coef
+            intercept += bare_share * bare.intercept
+        coefs.append(coef)
+    settings.progress(BLENDING, 1, 1)
+    plans = fitted.items()
+    return FittedPlan(
+        map=BlockMap([(block.name, block.map) for block in plan.blocks]),
+        node_coef=np.hstack(coefs),
+        intercept=intercept,
+        dual=None,
+        alpha={name: float(layer.fits[0].alpha) for name, layer in plans},
+        alphas={name: layer.alphas for name, layer in plans},
+        cv_scores={name: layer.cv_scores for name, layer in plans},
+        out_of_fold=_nested(candidates, target, weight, settings, plan.splits),
+        fits=fits,
+        fold_fits=None,
+        n_iter=sum(layer.n_iter for layer in fitted.values()),
+        weights=weights_by_name(
+            list(fitted),
+            [theta_of[name] for name in fitted],
+            {name: theta_of[name + BARE] for name in fitted if name + BARE in theta_of},
+            settings.task,
+        ),
+        bare_fits=bare_fits,
+    )
+
+
+def bare_fit(block: PathMap, classes: AnyArray | None, share: FloatArray) -> BareFit:
+    """Return the bare ensemble of a block as coefficients on its map.
+
+    Parameters
+    ----------
+    block : PathMap
+        Its forest has scores of its own, of these classes.
+    classes : array, optional
+        Of the model.
+    share : array of shape (n_scores,)
+        Its weight in the model.
+
+    Returns
+    -------
+    fit : BareFit
+    """
+    # Leaf-only coordinates have none at inner nodes.
+    at_leaves = not block.scale[~block.forest.is_leaf].any()
+    found = bare_steps(block.forest, classes, at_leaves=at_leaves)
+    assert found is not None
+    steps, base = found
+    scale = block.scale
+    # `Grower.weigh` has seen to it that no step is lost here.
+    coef = np.divide(steps, scale, out=np.zeros_like(steps), where=scale > 0)
+    return BareFit(MapPart(block), coef, base, share)
+
+
+def weights_by_name(
+    names: list[str], shares: list[FloatArray], bare: dict[str, FloatArray], task: Task
+) -> dict[str, Any]:
+    """Return the weights of all candidates, as `blend_weights_` shows them.
+
+    Parameters
+    ----------
+    names : list of str
+        Of the blocks.
+    shares : list of arrays of shape (n_scores,)
+        Weights of their linear layers.
+    bare : dict of str to array of shape (n_scores,)
+        Weights of the bare ensembles of some of them.
+    task : Task
+        Several targets have a weight each; classes share theirs.
+
+    Returns
+    -------
+    weights : dict of str to float, or to array of shape (n_targets,)
+    """
+    found: dict[str, Any] = {}
+    for name, share in zip(names, shares, strict=True):
+        found[name] = _shown(task, share)
+        if name in bare:
+            found[name + BARE] = _shown(task, bare[name])
+    return found
+
+
+def _weights(
+    candidates: FloatArray, target: AnyArray, weight: FloatArray, settings: LayerSettings
+) -> tuple[FloatArray, FloatArray]:
+    return stacking_weights(
+        settings.task.loss, candidates, target, weight, fit_intercept=settings.fit_intercept
+    )
+
+
+def _nested(
+    candidates: FloatArray,
+    target: AnyArray,
+    weight: FloatArray,
+    settings: LayerSettings,
+    splits: Splits,
+) -> FloatArray:
+    """Blend the out-of-fold scores of each fold with weights that were learned on the others."""
+    out = np.empty(candidates.shape[1:])
+    for train, test in splits:
+        theta, constant = _weights(candidates[:, train], target[train], weight[train], settings)
+        out[test] = np.einsum("jk,jik->ik", theta, candidates[:, test]) + constant
+    return out
+
+
+def _shown(task: Task, theta: FloatArray) -> FloatArray | float:
+    """A number, or for several targets one for each; classes share theirs."""
+    if task.classes is not None:
+        return float(theta[0])
+    per_target: FloatArray = task.shaped(theta)
+    return float(per_target) if np.ndim(per_target) == 0 else per_target

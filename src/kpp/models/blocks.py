@@ -1,0 +1,102 @@
+"""Which forests a model consists of, and how they are put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kpp._checks import check_choice
+from kpp.forest.grow import check_forest, traits_of
+
+Spec = tuple[str, Any]
+
+COMBINATIONS = ("auto", "blend", "joint")
+# Extra trees, a booster of small steps, and one tree a column; see docs/blend.md.
+BLEND: tuple[Spec, ...] = (
+    ("trees", "extra-trees"),
+    ("boosted", "boosted-slowly"),
+    ("ladders", "ladders"),
+)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The forests of a model.
+
+    Parameters
+    ----------
+    specs : list of (str, forest)
+        Names, ensembles, `Forest` objects or frozen estimators, by name.
+    is_list : bool
+        Whether the map is one of blocks, also where it is a single one.
+    is_blend : bool
+        Whether every block has a linear layer of its own, and their scores are blended.
+    is_named : bool
+        Whether it is the blend that ``forest="blend"`` stands for.
+    """
+
+    specs: list[Spec]
+    is_list: bool = False
+    is_blend: bool = False
+    is_named: bool = False
+
+    def for_targets(self, n_targets: int) -> Blocks:
+        """Leave the booster of ``forest="blend"`` out where it cannot be grown."""
+        if n_targets == 1 or not self.is_named:
+            return self
+        return replace(self, specs=[s for s in self.specs if not traits_of(s[1]).one_target])
+
+
+def blocks_of(estimator: Any) -> Blocks:
+    """Read `forest`, `main_effects` and `combine` of an estimator; the last two where it has them.
+
+    Parameters
+    ----------
+    estimator : KPPRegressor, KPPClassifier or KPPEmbedding
+        Need not be fitted.
+
+    Returns
+    -------
+    blocks : Blocks
+
+    Examples
+    --------
+    >>> from kpp import KPPRegressor
+    >>> from kpp.models.blocks import blocks_of
+    >>> [name for name, _ in blocks_of(KPPRegressor("blend", main_effects=None)).specs]
+    ['trees', 'boosted']
+    >>> blocks_of(KPPRegressor([("a", "extra-trees"), ("b", "boosted")])).is_blend
+    False
+    """
+    forest = estimator.forest
+    effects, combine = (getattr(estimator, name, None) for name in ("main_effects", "combine"))
+    combine = "joint" if combine is None else combine
+    check_choice("combine", combine, COMBINATIONS)
+    if effects is not None:
+        check_choice("main_effects", effects, ("auto", "ladders", "linear"))
+    if effects == "linear":
+        raise ValueError(
+            "main_effects='linear' is not built yet: use main_effects='ladders', which are trees "
+            "of one column each."
+        )
+    # An embedding has no scores to blend, and no other parameter to say so.
+    is_named = isinstance(forest, str) and forest == "blend" and hasattr(estimator, "combine")
+    is_blend = combine == "blend" or (combine == "auto" and is_named)
+    named = [pair for pair in BLEND if pair[0] != "ladders"]
+    specs = named if is_named else forest_specs(forest)
+    with_ladders = effects == "ladders" or (effects == "auto" and is_blend)
+    if with_ladders:
+        specs = [*specs, ("ladders", "ladders")]
+    is_list = isinstance(forest, list) or is_named or is_blend or with_ladders
+    return Blocks(list(specs), is_list, is_blend, is_named)
+
+
+def forest_specs(forest: Any) -> list[Spec]:
+    """The parameter `forest` as a list of named forests."""
+    specs = forest if isinstance(forest, list) else [("forest", forest)]
+    pairs = all(isinstance(s, tuple) and len(s) == 2 and isinstance(s[0], str) for s in specs)
+    if not specs or not pairs:
+        raise ValueError(f"A list of forests must hold (name, forest) pairs; got {forest!r}.")
+    for _, spec in specs:
+        check_forest(spec)
+    return specs

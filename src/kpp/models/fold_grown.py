@@ -1,0 +1,173 @@
+"""One forest in as many groups of trees as folds: a group never sees its fold (design of alpha)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kpp._rows import take_rows
+from kpp._typing import AnyArray, FloatArray
+from kpp.forest.arrays import Forest
+from kpp.forest.grow import traits_of
+from kpp.forest.route import route
+from kpp.forest.steps import bare_steps, moving_splits, scores_of_classes
+from kpp.geometry.composed import BlockMap
+from kpp.geometry.maps import MapBlock, PathMap
+from kpp.geometry.weights import PathWeights
+from kpp.models.data import FitData
+from kpp.models.fits import MapPart
+from kpp.models.grower import Grower
+from kpp.models.plans import FitPlan, Fold, Layer
+
+# Train and test rows of each fold.
+Splits = list[tuple[AnyArray, AnyArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class GrownBlock:
+    """One forest, and the trees of each fold.
+
+    Parameters
+    ----------
+    name : str
+        Of the block.
+    map : PathMap
+        All trees, at all rows.
+    trees : list of slice
+        The trees that have not seen each fold.
+    weights : list of PathWeights or None
+        Their weights, where these are estimated on rows.
+    bare : array of shape (n_rows, n_scores), optional
+        Scores of the rows by the bare ensembles of the groups that have not seen them; None
+        where the forest has none, or nobody asked.
+    """
+
+    name: str
+    map: PathMap
+    trees: list[slice]
+    weights: list[PathWeights | None]
+    bare: FloatArray | None = None
+
+    def plan(self, splits: Splits) -> FitPlan:
+        """How the linear layer of this block alone is fitted; its folds are made here."""
+        alone = all(trees == slice(0, self.map.forest.n_trees) for trees in self.trees)
+        parts = [
+            MapPart(self.map) if alone else MapPart(self.map, None, (trees,), (weights,))
+            for trees, weights in zip(self.trees, self.weights, strict=True)
+        ]
+        return plan_of(self.map, parts, splits)
+
+
+@dataclass(frozen=True, eq=False)
+class BlendPlan:
+    """How a blend is fitted: every forest alone, all on the same folds.
+
+    Parameters
+    ----------
+    blocks : list of GrownBlock
+        The forests.
+    splits : list of (int array, int array)
+        Train and test rows of every fold.
+    """
+
+    blocks: list[GrownBlock]
+    splits: Splits
+
+
+def grow_in_folds(data: FitData, grower: Grower, splits: Splits) -> list[GrownBlock]:
+    """Grow every forest of a fit in groups, and weigh them.
+
+    Parameters
+    ----------
+    data : FitData
+        All rows.
+    grower : Grower
+        The forests.
+    splits : list of (int array, int array)
+        Train and test rows of every fold.
+
+    Returns
+    -------
+    blocks : list of GrownBlock
+    """
+    rows_of_groups = [train for train, _ in splits]
+    forests = grower.in_groups(data, rows_of_groups, share_columns=True)
+    classes = np.unique(data.labels) if grower.classification else None
+    blocks = []
+    for name, spec in grower.specs:
+        own = [by_group.pop(0) for by_group in forests]
+        bare = _bare_out_of_fold(own, data, splits, classes, grower) if grower.blends else None
+        if traits_of(spec).by_columns_alone:
+            joined, stops = own[0], None
+        else:
+            stops = np.cumsum([0, *(forest.n_trees for forest in own)]).tolist()
+            joined = Forest.concatenate(own, release=True)
+        del own
+        moving = None
+        if bare is not None:
+            steps = bare_steps(joined, classes)
+            # Boosters of different classes have no mean.
+            bare, moving = (
+                (None, None) if steps is None else (bare, moving_splits(joined, steps[0]))
+            )
+            del steps
+        embedding = grower.weigh(spec, joined, data, moving)
+        embedding = embedding.at_leaves(route(joined, data.X, n_jobs=grower.n_jobs))
+        trees: list[slice] = []
+        weights: list[PathWeights | None] = []
+        for q, rows in enumerate(rows_of_groups):
+            trees.append(slice(0, joined.n_trees) if stops is None else slice(*stops[q : q + 2]))
+            own_weights = None
+            if not grower.weighs_by_trees_alone(spec, joined):
+                # Weights that are estimated on rows must not see the rows of the fold.
+                group = joined.take_trees(trees[-1])
+                at = None if moving is None else moving[joined.nodes_of(trees[-1])]
+                own_weights = grower.weigh(spec, group, data.take(rows), at).weights
+            weights.append(own_weights)
+        blocks.append(GrownBlock(name, embedding, trees, weights, bare))
+    return blocks
+
+
+def plan_of(whole: MapBlock, parts: list[MapPart], splits: Splits) -> FitPlan:
+    """One linear layer on all rows, and the folds that choose its alpha."""
+    rows = np.arange(whole.shape[0])
+    folds = [Fold.of(part, *own) for part, own in zip(parts, splits, strict=True)]
+    return FitPlan(whole, rows, rows, [Layer(whole, rows, MapPart(whole))], folds, is_relative=True)
+
+
+def joint_plan(blocks: list[GrownBlock], splits: Splits, *, is_list: bool) -> FitPlan:
+    """One linear layer on all blocks side by side."""
+    whole: MapBlock = blocks[0].map
+    if is_list:
+        whole = BlockMap([(block.name, block.map) for block in blocks])
+    parts = [
+        MapPart(
+            whole,
+            None,
+            tuple(block.trees[q] for block in blocks),
+            tuple(block.weights[q] for block in blocks),
+        )
+        for q in range(len(splits))
+    ]
+    return plan_of(whole, parts, splits)
+
+
+def _bare_out_of_fold(
+    own: list[Forest], data: FitData, splits: Splits, classes: Any, grower: Grower
+) -> FloatArray | None:
+    """Scores of each fold by the bare ensemble of its own group."""
+    found = []
+    for forest, (_, test) in zip(own, splits, strict=True):
+        if forest.bare is None:
+            return None
+        scores = forest.bare_scores(take_rows(data.X, test), n_jobs=grower.n_jobs)
+        shaped = scores_of_classes(scores, forest.bare, classes)
+        if shaped is None:
+            return None
+        found.append(shaped)
+    out = np.empty((len(data), found[0].shape[1]))
+    for (_, test), scores in zip(splits, found, strict=True):
+        out[test] = scores
+    return out

@@ -1,0 +1,149 @@
+r"""Non-negative weights of several predictors, from scores of rows that they have not seen.
+
+The blend of candidates :math:`c_1, \dots, c_J` is :math:`c_0 + \sum_j \theta_j c_j` with
+:math:`\theta_j \ge 0`. It has few numbers to learn, and candidates of one target are alike: the
+weights are held in check by a penalty that many rows do not feel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize, nnls
+
+from kpp._parallel import one_blas_thread
+from kpp._typing import AnyArray, FloatArray
+from kpp.solvers.losses import Loss, SquaredLoss
+
+# Squared loss: what a sum of weights that misses 1 by 1 costs, as a share of the spread of the
+# target.
+SUM_PENALTY = 1e-2
+# Log loss: the weights of candidates in units of their spread are shrunk like the log-odds of a
+# tenth of a row, so that classes that are told apart without a mistake leave them finite.
+SCALE_PENALTY = 0.1
+MOST_STEPS = 1000
+
+
+@one_blas_thread()
+def stacking_weights(
+    loss: Loss,
+    scores: FloatArray,
+    target: AnyArray,
+    weight: FloatArray,
+    *,
+    fit_intercept: bool = True,
+) -> tuple[FloatArray, FloatArray]:
+    r"""Learn the weights of a blend.
+
+    For the squared loss, each target for itself,
+
+    .. math::
+        \min_{\theta \ge 0, c_0} \sum_i s_i \Bigl(y_i - c_0 - \sum_j \theta_j c_{ij}\Bigr)^2
+        + \rho \Bigl(\sum_j \theta_j - 1\Bigr)^2, \qquad
+        \rho = \frac{1}{100} \sum_i s_i (y_i - \bar y)^2
+
+    and for a log loss, with the same weights for all scores and a constant for each,
+
+    .. math::
+        \min_{\theta \ge 0, c_0} \frac{1}{\sum_i s_i} \sum_i s_i\,
+        \ell\Bigl(y_i, c_0 + \sum_j \theta_j c_{ij}\Bigr)
+        + \frac{1}{20\, n} \sum_j (\theta_j \sigma_j)^2
+
+    with :math:`\sigma_j` the standard deviation of candidate j's scores and n the number of rows,
+    :math:`(\sum_i s_i)^2 / \sum_i s_i^2` where they have weights.
+
+    Parameters
+    ----------
+    loss : Loss
+        Squared or log loss.
+    scores : array of shape (n_candidates, n_rows, n_scores)
+        Out-of-fold scores.
+    target : array of shape (n_rows,) or (n_rows, n_targets)
+        As the loss takes it.
+    weight : array of shape (n_rows,)
+        Weights of the rows, not all 0.
+    fit_intercept : bool
+        Whether there is a :math:`c_0`; otherwise it is 0.
+
+    Returns
+    -------
+    theta : array of shape (n_candidates, n_scores)
+        Weights; of a candidate without spread 0.
+    constant : array of shape (n_scores,)
+        :math:`c_0`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.solvers import SquaredLoss, stacking_weights
+    >>> y = np.arange(8.0)[:, None]
+    >>> noise = np.array([1.0, -1, -1, 1, 1, -1, -1, 1])[:, None]
+    >>> theta, constant = stacking_weights(SquaredLoss(), np.array([y + 1, noise]), y, np.ones(8))
+    >>> theta.ravel().round(12).tolist(), constant.round(12).tolist()
+    ([1.0, 0.0], [-1.0])
+    """
+    share = weight / weight.sum()
+    middle = np.einsum("i,jik->jk", share, scores) if fit_intercept else np.zeros(scores.shape[::2])
+    centered = scores - middle[:, None]
+    if isinstance(loss, SquaredLoss):
+        target = loss.prepare(target)
+        level = share @ target if fit_intercept else np.zeros(target.shape[1])
+        columns = range(target.shape[1])
+        theta = np.column_stack(
+            [_squared(centered[:, :, k], target[:, k] - level[k], share) for k in columns]
+        )
+        return theta, level - (theta * middle).sum(axis=0)
+    theta, constant = _by_loss(loss, centered, target, share, fit_intercept)
+    return theta, constant - (theta * middle).sum(axis=0)
+
+
+def _squared(scores: FloatArray, target: FloatArray, share: FloatArray) -> FloatArray:
+    """Weights of one target, shape (n_candidates,), from centred scores (n_candidates, n_rows)."""
+    root = np.sqrt(share)
+    rho = np.sqrt(SUM_PENALTY * (share @ np.square(target)))
+    # The penalty is one more row, which asks for a sum of 1.
+    rows = np.column_stack([(scores * root).T, root * target])
+    rows = np.vstack([rows, np.full(rows.shape[1], rho)])
+    # A triangle of as many rows as candidates has the same sums of squares.
+    triangle = np.linalg.qr(rows, mode="r")
+    size = np.abs(triangle).max()
+    if size == 0:
+        return np.zeros(len(scores))
+    theta: FloatArray = nnls(triangle[:, :-1] / size, triangle[:, -1] / size)[0]
+    return theta
+
+
+def _by_loss(
+    loss: Loss, scores: FloatArray, target: AnyArray, share: FloatArray, fit_intercept: bool
+) -> tuple[FloatArray, FloatArray]:
+    """Weights, the same for all scores, by the log loss of centred scores."""
+    n_candidates, _, n_scores = scores.shape
+    spread = np.sqrt(np.einsum("i,jik->j", share, np.square(scores)) / n_scores)
+    known = spread > 0
+    # In units of their spread: steps of the search are then of one size in all directions.
+    units = scores[known] / spread[known, None, None]
+    prepared: Any = loss.prepare(target)
+    penalty = SCALE_PENALTY * float(np.square(share).sum())
+    n_known = len(units)
+
+    def objective(x: FloatArray) -> tuple[float, FloatArray]:
+        t, constant = x[:n_known], x[n_known:]
+        blend = np.einsum("j,jik->ik", t, units) + constant
+        values, slope = loss.values_and_gradient(prepared, blend)
+        slope = slope * share[:, None]
+        slopes = np.concatenate([np.einsum("jik,ik->j", units, slope) + penalty * t, slope.sum(0)])
+        if not fit_intercept:
+            slopes[n_known:] = 0.0
+        return float(share @ values.sum(axis=1) + penalty / 2 * (t @ t)), slopes
+
+    start = np.zeros(n_known + n_scores)
+    start[:n_known] = 1.0 / max(1, n_known)
+    if fit_intercept:
+        start[n_known:] = loss.best_constant(prepared, share[:, None])
+    bounds = [(0.0, None)] * n_known + [(None, None)] * n_scores
+    options = {"maxiter": MOST_STEPS, "ftol": 1e-13, "gtol": 1e-9}
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    theta = np.zeros(n_candidates)
+    theta[known] = found.x[:n_known] / spread[known]
+    return np.tile(theta[:, None], n_scores), found.x[n_known:]
