@@ -26,7 +26,7 @@ from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.results import Assumption, check_delta
 from kpp.bounds.samples import Sample, ask_one_target, encode_target, sample_of
 from kpp.bounds.terms import Parts
-from kpp.models.linear import KPPLinearModel
+from kpp.models.linear import KPPLinearModel, alpha_of
 from kpp.solvers import Solutions, logistic_path, ridge_path
 
 DEFAULT_STEPS = np.logspace(-2, 6, 17)
@@ -277,11 +277,12 @@ def bound_path(
 
 
 def _alphas(model: KPPLinearModel, alphas: Any) -> tuple[FloatArray, int]:
-    given = model.alpha_ * DEFAULT_STEPS if alphas is None else np.asarray(alphas, dtype=float)
+    own = alpha_of(model)
+    given = own * DEFAULT_STEPS if alphas is None else np.asarray(alphas, dtype=float)
     if not (given > 0).all():
         raise ValueError(f"alphas must be positive; got {alphas!r}.")
-    grid = np.union1d(given, [model.alpha_, np.inf])
-    return grid, int(np.searchsorted(grid, model.alpha_))
+    grid = np.union1d(given, [own, np.inf])
+    return grid, int(np.searchsorted(grid, own))
 
 
 def _refit(sample: Sample, frame: Frame, alphas: FloatArray) -> list[LinearPredictor]:

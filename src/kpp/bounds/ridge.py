@@ -15,7 +15,7 @@ from kpp.bounds.results import Assumption
 from kpp.bounds.samples import ask_one_target, encode_target, rows_of, sample_of
 from kpp.bounds.spectrum import EXACT_ROWS, Estimate, gram_spectrum
 from kpp.geometry.maps import MapBlock
-from kpp.models.linear import KPPLinearModel
+from kpp.models.linear import KPPLinearModel, alpha_of
 from kpp.models.pipelines import split_pipeline
 from kpp.solvers import ridge_path
 
@@ -79,7 +79,7 @@ def _ridge_alpha(model: Any) -> float:
         raise ValueError(
             "alpha must be given: only a fitted KPPRegressor has a ridge penalty of its own."
         )
-    return float(fitted.alpha_)
+    return alpha_of(fitted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +198,7 @@ def bias_variance(
     fitted_model = question.model
     if question.is_classifier:
         raise TypeError("The bias-variance decomposition is that of ridge: use a KPPRegressor.")
+    alpha = alpha_of(fitted_model)
     if len(fitted_model.fits_) > 1 or fitted_model.fits_[0].center is not None:
         raise ValueError(
             "The decomposition is that of one smoother, yhat = S y: use a model that is not "
@@ -210,7 +211,7 @@ def bias_variance(
     if sample not in ("fit", "train"):
         raise ValueError(f"sample must be 'fit' or 'train'; got {sample!r}.")
     data = sample_of(question, X, placeholder, "fit", has_target=y is not None)
-    n, alpha = len(data.rows), float(fitted_model.alpha_)
+    n = len(data.rows)
     if sample == "train" and n < n_all:
         raise ValueError(
             "In the honest regime the smoother belongs to the fit fold: use sample='fit'."

@@ -10,6 +10,7 @@ from kpp.bounds.assumptions import fit_rows_assumption
 from kpp.cli.console import Terminal
 from kpp.cli.files import save_model
 from kpp.models.asking import ask
+from kpp.models.linear import alpha_of
 from kpp.models.pipelines import has_learned
 from kpp.models.regimes import regime_of
 from kpp.reports.out_of_fold import out_of_fold_note
@@ -75,7 +76,7 @@ def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
         "forest": fitted.options.forest,
         "trees": fitted.options.trees,
         "regime": model.regime_,
-        "alpha": float(model.alpha_),
+        "alpha": alpha_of(model),
         "alpha_chosen": model.cv_scores_ is not None,
         "seconds": fitted.seconds,
         "scores": {k: None if s is None else s.to_dict() for k, s in fitted.scores.items()},

@@ -29,6 +29,7 @@ from kpp.diagnostics.observables import (
     spectra_of,
     stability,
 )
+from kpp.models.linear import grids_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +214,7 @@ def diagnose(
     scale = float(np.median(np.abs(margin))) if len(margin) else float(np.std(data.target))
     observables = (
         *capacity(question, spectra),
-        *conditioning(float(question.model.alpha_), spectra, delta_k),
+        *conditioning(question.model.alpha_, spectra, delta_k),
         *stable,
         *partition(oracles),
         *margin_figures,
@@ -244,8 +245,10 @@ def _further_figures(
 ) -> dict[str, float]:
     """Figures that only the findings look at."""
     model = sample.model
-    alphas = np.asarray(model.alphas_)
-    on_edge = len(alphas) > 1 and model.alpha_ in (alphas.min(), alphas.max())
+    on_edge = any(
+        len(alphas) > 1 and alpha in (np.min(alphas), np.max(alphas))
+        for alpha, alphas in grids_of(model)
+    )
     # A few equal rows by chance are no finding.
     seen = sample.kind == "test" and seen_rows(
         sample.question, sample.rows, independent_duplicates=True

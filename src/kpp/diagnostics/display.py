@@ -72,6 +72,7 @@ class SpectrumDisplay:
         display : SpectrumDisplay
         """
         alpha = getattr(split_pipeline(model)[1], "alpha_", None)
+        alpha = None if isinstance(alpha, dict) else alpha  # a blend has no single one
         return cls(gram_spectrum(rows_of(model, X).map), alpha).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> SpectrumDisplay:

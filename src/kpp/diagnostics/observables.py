@@ -53,8 +53,9 @@ def capacity(question: Question, spectra: list[Spectrum]) -> list[Observable]:
     """Normalised trace and, for ridge, normalised effective dimension."""
     trace = [Estimate(s.trace / s.n_rows, 0.0, "row norms") for s in spectra]
     found = [_observable("trace_per_row", "capacity", "Tr(G)/n", trace)]
-    if not question.is_classifier:
-        alpha = float(question.model.alpha_)
+    alpha = question.model.alpha_
+    # The layers of a blend have a penalty each: there is no d_eff of the whole.
+    if not question.is_classifier and not isinstance(alpha, dict):
         per_row = []
         for s in spectra:
             d = s.effective_dimension(alpha)
@@ -65,9 +66,16 @@ def capacity(question: Question, spectra: list[Spectrum]) -> list[Observable]:
     return found
 
 
-def conditioning(alpha: float, spectra: list[Spectrum], delta_k: float) -> list[Observable]:
-    """Smallest eigenvalue, shifted by alpha, and with the half-forest guardrail."""
+def conditioning(
+    alpha: float | dict[str, float], spectra: list[Spectrum], delta_k: float
+) -> list[Observable]:
+    """Smallest eigenvalue, shifted by alpha, and with the half-forest guardrail.
+
+    Of a blend, which has an alpha for each block, the smallest eigenvalue alone.
+    """
     smallest = [s.smallest for s in spectra]
+    if isinstance(alpha, dict):
+        return [_observable("smallest_eigenvalue", "conditioning", "mu_min(G)", smallest)]
     shifted = [Estimate(e.value + alpha, e.error, e.method) for e in smallest]
     found = [
         _observable("smallest_eigenvalue", "conditioning", "mu_min(G)", smallest),

@@ -42,8 +42,8 @@ class Display:
 
 
 def check_level(level: Any) -> None:
-    """Refuse nodes, of which there are too many to draw."""
-    if level == "node":
+    """Refuse nodes, of which there are too many to draw, and blocks, which have no values."""
+    if level in ("node", "block"):
         raise ValueError(
             "Displays are of variables: use level='variable' or level='shapley'. Single nodes are "
             "drawn as rules, by RuleDisplay."

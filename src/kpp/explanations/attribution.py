@@ -41,9 +41,9 @@ class Attribution(Shown):
     scores : array of shape (n_rows,) or (n_rows, n_outputs)
         What the model itself predicts; for a classifier its decision function.
     feature_names : tuple of str
-        Names of the columns of X, or of the nodes. Behind the preparation of a Pipeline, of the
-        raw columns.
-    level : {"variable", "node", "shapley"}
+        Names of the columns of X, of the nodes, or of the blocks. Behind the preparation of a
+        Pipeline, of the raw columns.
+    level : {"variable", "node", "shapley", "block"}
         What the values belong to.
     centered : bool
         Whether values are relative to the mean over the rows of the fit.
@@ -256,7 +256,7 @@ class Attribution(Shown):
             name.
         """
         shap = optional("shap", "to_shap()", "shap")
-        if self.level == "node":
+        if self.level in ("node", "block"):
             raise ValueError(
                 "shap's plots are of variables: use level='variable' or level='shapley'."
             )

@@ -20,7 +20,7 @@ from kpp.models.pipelines import as_rows, raw_columns, sum_by_source
 from kpp.scores import AdditiveForest, RoutedRows
 from kpp.scores.additive import ScoreBlock
 
-LEVELS = ("variable", "node", "shapley")
+LEVELS = ("variable", "node", "shapley", "block")
 # Rows that pass over all trees together; fixed, so that threads change nothing.
 ROWS_PER_BLOCK = 512
 
@@ -47,11 +47,12 @@ def explain(model: Any, X: Any, *, level: str = "variable", centered: bool = Fal
         the prepared columns add up to those of the raw columns that they were made of.
     X : array-like, data frame or RoutedRows of shape (n_rows, n_columns), or one row
         Rows. A single one may be a 1-d array, a Series or a dict.
-    level : {"variable", "node", "shapley"}, default="variable"
+    level : {"variable", "node", "shapley", "block"}, default="variable"
         "variable": one value per column. "node": one per coordinate, as a CSR matrix; the roots
         are among them, and the baseline is the intercept. "shapley": TreeSHAP values of the very
         same score, through the collapsed forest; needs the extra ``shap``. Behind a preparation
         these are sums of the Shapley values of prepared columns, each of them a player of its own.
+        "block": one per forest of the model, as the parts of a blend.
     centered : bool, default=False
         Whether to explain the difference from the mean score of the rows of the fit (weighted as
         they were, where the model knows it): values become
@@ -146,6 +147,10 @@ def explain_rows(
     if level == "node":
         values, baseline = _by_node(question, rows, centered)
         names = tuple(question.model.map_.coordinate_names)
+    elif level == "block":
+        values, baseline = _by_block(question, rows, centered)
+        # A model of one forest has one block, without a name.
+        names, data = tuple(b.name or "forest" for b in question.additive.blocks), None
     elif level == "shapley":
         from kpp.explanations.shapley import shapley_values
 
@@ -153,7 +158,7 @@ def explain_rows(
     else:
         values, baseline, shift = _by_variable(question, rows, centered)
         trees = TreeParts(rows, shift=shift)
-    if question.preparation is not None and level != "node":
+    if question.preparation is not None and level not in ("node", "block"):
         sources, values = sum_by_source(values, question.sources)
         names, data = tuple(sources), _values_of_sources(question, rows, given, sources)
         trees = None if trees is None else _by_source(trees, question.sources)
@@ -202,6 +207,24 @@ def _by_variable(
         baseline = baseline + total.sum(axis=1)
     # Outputs last, as scikit-learn and shap have them, but each output's values together.
     return values.transpose(1, 2, 0), baseline, shift
+
+
+def _by_block(
+    question: Question, rows: RoutedRows, centered: bool
+) -> tuple[FloatArray, FloatArray]:
+    """What each forest adds: values of shape (n_rows, n_blocks, n_scores), and baselines."""
+    additive, baseline = question.additive, baseline_of(question.additive)
+    values, first = [], 0
+    means = _mean_of_nodes(question) if centered else None
+    for block, leaf_ids in zip(additive.blocks, rows.leaf_ids, strict=True):
+        roots = block.node_values[:, block.forest.roots].sum(axis=1)
+        own = AdditiveForest((block,), -roots).scores_at([leaf_ids], n_jobs=rows.n_jobs)
+        if means is not None:
+            mean = means[:, first : first + block.forest.n_nodes].sum(axis=1) - roots
+            own, baseline = own - mean, baseline + mean
+        first += block.forest.n_nodes
+        values.append(own)
+    return np.stack(values, axis=1), baseline
 
 
 def _add(

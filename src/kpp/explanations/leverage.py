@@ -142,6 +142,11 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
             "In the cross-fit regime no single linear layer has seen all rows: there is no hat "
             "matrix of the average. Use oof_prediction_."
         )
+    if question.model.blend_weights_ is not None:
+        raise RefusedError(
+            "Leverage is that of one linear fit, and this model blends several: there is no hat "
+            "matrix of the whole. Use oof_prediction_."
+        )
     if len(question.model.fits_) != 1:
         raise RefusedError(
             "Leverage is that of one linear fit with its dual coefficients; this model keeps "

@@ -34,12 +34,14 @@ class TrainingRowExplanation(Shown):
     kernel : array of shape (n_listed,)
         :math:`k(x_i, x)`, how similar the row is.
     dual_coef : array of shape (n_listed,)
-        :math:`r_i`, how much the row pulls on anything similar to it.
+        :math:`r_i`, how much the row pulls on anything similar to it. NaN in a blend, where a row
+        has one for each block, and `kernel` is that of all blocks.
     intercept : float
         b.
     partition : float
         :math:`\langle w_0, \Phi(x) \rangle`, what came with the coefficients that the penalty
-        shrinks to; 0 unless ``center="partition"``. That model's intercept is in `intercept`.
+        shrinks to; 0 unless ``center="partition"``. That model's intercept is in `intercept`. In
+        a blend: what its bare ensembles add, which is no sum over rows.
     remainder : float
         Sum over the rows that are not listed.
     score : float
@@ -102,8 +104,9 @@ def explain_training_rows(
     .. math:: g(x) = b + \langle w_0, \Phi(x) \rangle + \sum_i r_i\, k(x_i, x), \qquad
         k(x_i, x) = \langle \Phi(x_i), \Phi(x) \rangle
 
-    and :math:`w_0 = 0` except for ``center="partition"``. For ridge, :math:`\alpha r_i` is the
-    weighted residual of row i: a row contributes where it is similar and where the model left
+    and :math:`w_0 = 0` except for ``center="partition"`` and in a blend, where it stands for the
+    bare ensembles, and the sum goes over the rows of every block. For ridge, :math:`\alpha r_i` is
+    the weighted residual of row i: a row contributes where it is similar and where the model left
     something unexplained.
 
     Parameters
@@ -171,11 +174,19 @@ def explain_training_rows(
         here = train.on(row)
         own = place[np.searchsorted(fit_rows, fit.rows, sorter=place)]
         # k(x_i, x) in the map of the very layer that row i was fitted in.
-        kernel[own] = here.gram(train)[0]
-        r[own] = share * fit.dual[:, chosen.index]
-        contributions[own] += r[own] * kernel[own]
+        own_kernel, own_dual = here.gram(train)[0], share * fit.dual[:, chosen.index]
+        # Only in a blend has a row several layers: k is then the kernel of all blocks.
+        kernel[own] += own_kernel
+        r[own] += own_dual
+        contributions[own] += own_dual * own_kernel
         if fit.center is not None:
             partition += share * float(here.matvec(fit.center.node_coef[chosen.index])[0])
+    if question.model.blend_weights_ is not None:
+        r[:] = np.nan
+    for bare in question.model.bare_fits_ or ():
+        share = chosen.sign * bare.share[chosen.index]
+        at = bare.part.whole.on(row)
+        partition += share * float(at.matvec(bare.node_coef[chosen.index])[0])
     # Ties stay in the order of the rows, so that the list is the same everywhere.
     order = np.argsort(-np.abs(contributions), kind="stable")
     listed, others = order[:top], order[top:]

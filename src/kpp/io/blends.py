@@ -12,14 +12,14 @@ import numpy as np
 
 from kpp.forest.steps import bare_steps
 from kpp.geometry.composed import forest_blocks
-from kpp.io.fields import floats, require, whole
+from kpp.io.fields import floats, is_number, require, whole
 from kpp.io.schema import required
 from kpp.io.values import Fields
 from kpp.models.blend import bare_fit, weights_by_name
 from kpp.models.linear import KPPLinearModel
 from kpp.models.tasks import Task
 
-BLEND = required("bare", "share")
+BLEND = required("bare", "share", "score")
 
 
 def blend_fields(model: KPPLinearModel) -> Fields:
@@ -28,6 +28,7 @@ def blend_fields(model: KPPLinearModel) -> Fields:
     bare = model.bare_fits_ or []
     n_scores = len(np.atleast_1d(model.intercept_))
     return {
+        "score": model.blend_score_,
         "bare": [number[id(fit.part.whole)] for fit in bare],
         "share": np.array([fit.share for fit in bare], dtype=np.float64).reshape(-1, n_scores),
     }
@@ -43,6 +44,9 @@ def decode_blend(fields: Any, model: KPPLinearModel, task: Task) -> None:
     require(isinstance(numbers, list), "bare ensembles must be a list")
     known = [whole(k, "a block", 0, len(blocks) - 1) for k in numbers]
     require(sorted(set(known)) == known, "a bare ensemble stands twice")
+    score = fields["score"]
+    require(is_number(score), "the score of a blend must be a number")
+    model.blend_score_ = float(score)
     n_scores = len(np.atleast_1d(model.intercept_))
     share = floats(fields["share"], "weights of a blend", (len(known), n_scores), low=0.0)
     found = []

@@ -27,7 +27,7 @@ from kpp.io.forests import node_and_edge, weights_fields
 from kpp.io.schema import Field, FieldTable, required
 from kpp.io.values import Fields
 from kpp.models.fits import Center, LinearFit, MapPart
-from kpp.models.linear import KPPLinearModel
+from kpp.models.linear import KPPLinearModel, alpha_of
 from kpp.models.regimes import REGIMES
 
 ALL_ROWS, FOLD_ROWS = "all", "folds"
@@ -80,7 +80,8 @@ def fits_fields(fits: Sequence[LinearFit], model: KPPLinearModel, where: str) ->
     if blocks is None:
         return None
     dual: Any = np.concatenate([fit.dual for fit in fits])
-    if len(fits) == 1 and np.array_equal(dual, model.dual_coef_):
+    own_dual = model.dual_coef_
+    if len(fits) == 1 and own_dual is not None and np.array_equal(dual, own_dual):
         dual = _order(fits[0].dual)  # the model's own, which are stored
     plain = all(isinstance(fit.share, float) and fit.share == 1.0 for fit in fits)
     tree_counts, weights = _groups(fits, where)
@@ -154,7 +155,8 @@ def _groups(fits: Sequence[LinearFit], where: str) -> tuple[Any, Any]:
     parts = [fit.part for fit in fits]
     if all(part.trees is None for part in parts):
         return None, None
-    counts, weights = [], []
+    counts: list[Any] = []
+    weights: list[Any] = []
     for b, (_, block) in enumerate(forest_blocks(parts[0].whole)):
         slices = [None if part.trees is None else part.trees[b] for part in parts]
         if all(trees == slice(0, block.forest.n_trees) for trees in slices):
@@ -400,7 +402,7 @@ def add_up(fits: Sequence[LinearFit], model: KPPLinearModel) -> bool:
         if model.blend_weights_ is not None:
             return bool(near)
         near &= (np.abs(intercept - model.intercept_) <= level).all()
-        return bool(near and np.array_equal(dual, model.dual_coef_))
+        return bool(near and np.array_equal(dual, np.asarray(model.dual_coef_)))
 
 
 def rebuilt_fits(model: KPPLinearModel) -> list[LinearFit]:
@@ -412,9 +414,9 @@ def rebuilt_fits(model: KPPLinearModel) -> list[LinearFit]:
     fit = LinearFit(
         part=MapPart(model.map_),
         rows=model.fit_rows_,
-        dual=model.dual_coef_,
+        dual=np.asarray(model.dual_coef_),
         intercept=np.atleast_1d(model.intercept_),
-        alpha=float(model.alpha_),
+        alpha=alpha_of(model),
         share=np.ones(len(coefficients)),
         n_iter=model.n_iter_,
     )

@@ -69,7 +69,7 @@ LINEAR_ATTRIBUTES = {
     *("oof_prediction_", "folds_", "regime_", "partition_rows_", "fit_rows_", "sample_weight_"),
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
     *("alpha_selection_", "fit_record_", "row_fingerprints_", "constant_", OUTPUT),
-    *("blend_weights_", "bare_fits_"),
+    *("blend_weights_", "blend_score_", "bare_fits_"),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -248,7 +248,7 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     model.dual_coef_ = fields["dual_coef_"]
     require(is_blend == (model.dual_coef_ is None), "only a blend has no dual coefficients")
     if is_blend:
-        alphas = by_block(fields["alpha_"], model, "alpha_").values()
+        alphas = list(by_block(fields["alpha_"], model, "alpha_").values())
     else:
         alphas = [fields["alpha_"]]
         floats(model.dual_coef_, "dual_coef_", (n_rows, n_scores))

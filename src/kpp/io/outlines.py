@@ -241,12 +241,16 @@ def _of_model(model: _Sketch, summary: FileSummary) -> ModelOutline:
     found = replace(found, task=TASKS[model.kind], n_rows=leaves[1], columns=_columns(fields))
     if model.kind == "kpp.KPPEmbedding":
         return found
-    require(is_number(fields["alpha_"]) and fields["alpha_"] > 0, "alpha_ must be positive")
+    alpha = fields["alpha_"]
+    # A blend has one for each block.
+    alphas = list(alpha.values()) if isinstance(alpha, dict) and alpha else [alpha]
+    require(all(is_number(a) and a > 0 for a in alphas), "alpha_ must be positive")
     require(fields["regime_"] in REGIMES, "the regime must be known")
     classes = fields["classes_"]
     if model.kind == "kpp.KPPClassifier":
         classes = labels(classes, "classes_")
-    return replace(found, classes=classes, regime=fields["regime_"], alpha=float(fields["alpha_"]))
+    one = None if isinstance(alpha, dict) else float(alpha)
+    return replace(found, classes=classes, regime=fields["regime_"], alpha=one)
 
 
 def _tree_sizes(block: _Sketch) -> Any:

@@ -84,6 +84,7 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
             coef += bare_share[:, None] * bare.node_coef
             intercept += bare_share * bare.intercept
         coefs.append(coef)
+    out_of_fold = _nested(candidates, target, weight, settings, plan.splits)
     settings.progress(BLENDING, 1, 1)
     plans = fitted.items()
     return FittedPlan(
@@ -94,7 +95,7 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
         alpha={name: float(layer.fits[0].alpha) for name, layer in plans},
         alphas={name: layer.alphas for name, layer in plans},
         cv_scores={name: layer.cv_scores for name, layer in plans},
-        out_of_fold=_nested(candidates, target, weight, settings, plan.splits),
+        out_of_fold=out_of_fold,
         fits=fits,
         fold_fits=None,
         n_iter=sum(layer.n_iter for layer in fitted.values()),
@@ -104,6 +105,7 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
             {name: theta_of[name + BARE] for name in fitted if name + BARE in theta_of},
             settings.task,
         ),
+        score=settings.task.merit(target, out_of_fold, weight, settings.scoring),
         bare_fits=bare_fits,
     )
 

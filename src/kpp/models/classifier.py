@@ -127,6 +127,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     blend_weights_ : dict or None
         Of a blend, the weight of each candidate, by its name: that of a block for its linear
         layer, and the same with ", bare" for its bare ensemble. All classes share a weight.
+    blend_score_ : float or None
+        Of a blend, the score of `oof_prediction_`, higher is better.
     bare_fits_ : list of BareFit, or None
         The bare ensembles of a blend, as coefficients on the map.
     additive_ : AdditiveForest

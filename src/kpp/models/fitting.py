@@ -48,6 +48,8 @@ class FittedPlan:
         Products with the Gram in the final fits.
     weights : dict of str to float or array of shape (n_targets,), optional
         Of a blend, by candidate.
+    score : float, optional
+        Figure of merit of the out-of-fold scores of a blend.
     bare_fits : list of BareFit
         The bare ensembles of a blend.
     """
@@ -64,6 +66,7 @@ class FittedPlan:
     fold_fits: list[LinearFit] | None
     n_iter: int
     weights: dict[str, Any] | None = None
+    score: float | None = None
     bare_fits: list[BareFit] = field(default_factory=list)
 
 

@@ -14,6 +14,7 @@ from kpp._checks import check_sample_weight
 from kpp._parallel import one_blas_thread
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
+from kpp.models.blocks import blocks_of
 from kpp.models.data import FitData, check_groups
 from kpp.models.fits import LinearFit
 from kpp.models.plans import Splitter
@@ -150,6 +151,11 @@ def leave_one_fold_out(
     -------
     result : LeaveOneFoldOut
     """
+    if blocks_of(model).is_blend:
+        raise ValueError(
+            "Leave-one-fold-out is that of one linear layer, and this model blends several: its "
+            "oof_prediction_ are out of fold. Use combine='joint' for a model of one layer."
+        )
     if model.regime == "cross-fit":
         raise ValueError(
             "regime='cross-fit' has folds of its own, and its model is the average over them: use "

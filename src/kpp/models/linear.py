@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from kpp._checks import check_choice, check_sample_weight
+from kpp._checks import RefusedError, check_choice, check_sample_weight
 from kpp._fingerprints import Prints, row_fingerprints, with_twin
 from kpp._progress import Progress
 from kpp._rows import column_spread, columns_with_missing
@@ -48,6 +48,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
     constant_: FloatArray | None
     # Of a blend; set on the class, too, so that models of older files have them.
     blend_weights_: dict[str, Any] | None = None
+    blend_score_: float | None = None
     bare_fits_: list[BareFit] | None = None
 
     def __init__(
@@ -229,7 +230,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         scores = fitted.out_of_fold
         self.oof_prediction_ = None if scores is None else task.answers(scores)
         self.n_iter_ = max(1, fitted.n_iter)
-        self.blend_weights_ = fitted.weights
+        self.blend_weights_, self.blend_score_ = fitted.weights, fitted.score
         self.bare_fits_ = None if fitted.weights is None else fitted.bare_fits
         self.additive_ = AdditiveForest.from_coefficients(
             fitted.map, fitted.node_coef, fitted.intercept, task.classes
@@ -509,3 +510,46 @@ class KPPLinearModel(ShowsItsFit, ABC):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = takes_nan(self.forest)
         return tags
+
+
+def alpha_of(model: KPPLinearModel) -> float:
+    """Return the penalty of a fitted model, where it has one.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+
+    Returns
+    -------
+    alpha : float
+
+    Raises
+    ------
+    RefusedError
+        For a blend: every block has its own.
+    """
+    if isinstance(model.alpha_, dict):
+        raise RefusedError(
+            "This model is a blend: every block has a penalty of its own (alpha_ is a dict), and "
+            "there is no single alpha of the whole. Use combine='joint' for a model of one layer."
+        )
+    return float(model.alpha_)
+
+
+def grids_of(model: KPPLinearModel) -> list[tuple[float, FloatArray]]:
+    """Return the penalty and its grid, for every layer that has a choice of its own.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+
+    Returns
+    -------
+    pairs : list of (float, array)
+        One, or one for each block of a blend.
+    """
+    if isinstance(model.alpha_, dict) and isinstance(model.alphas_, dict):
+        return [(alpha, model.alphas_[name]) for name, alpha in model.alpha_.items()]
+    return [(alpha_of(model), np.asarray(model.alphas_))]

@@ -106,7 +106,7 @@ def _squared(scores: FloatArray, target: FloatArray, share: FloatArray) -> Float
     rows = np.column_stack([(scores * root).T, root * target])
     rows = np.vstack([rows, np.full(rows.shape[1], rho)])
     # A triangle of as many rows as candidates has the same sums of squares.
-    triangle = np.linalg.qr(rows, mode="r")
+    triangle: Any = np.linalg.qr(rows, mode="r")
     size = np.abs(triangle).max()
     if size == 0:
         return np.zeros(len(scores))

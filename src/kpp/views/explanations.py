@@ -38,7 +38,7 @@ def attribution(result: Attribution) -> str:
     """One row with its values, or mean absolute values over the rows."""
     several = result.scores.ndim == 2
     one_row = result.n_rows == 1 and not several
-    what = "node" if result.level == "node" else "variable"
+    what = result.level if result.level in ("node", "block") else "variable"
     figures: dict[str, Any] = {
         "rows": result.n_rows,
         "level": result.level + (", centred" if result.centered else ""),

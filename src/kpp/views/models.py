@@ -12,7 +12,7 @@ from kpp._shown import picture
 from kpp.geometry import forest_blocks
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.fold_out import LeaveOneFoldOut
-from kpp.models.linear import KPPLinearModel
+from kpp.models.linear import KPPLinearModel, alpha_of
 from kpp.models.regimes import regime_of
 from kpp.views.html import card, facts, note, table
 
@@ -75,7 +75,16 @@ def linear_figures(model: KPPLinearModel) -> dict[str, Any]:
     if regime_of(model).splits_rows and model.partition_rows_ is not None:
         rows += f", {len(model.partition_rows_):,} others for the trees"
     figures: dict[str, Any] = {"task": task, "regime": model.regime_, "rows": rows}
-    figures |= {"columns": model.n_features_in_, "alpha": model.alpha_}
+    figures["columns"] = model.n_features_in_
+    if isinstance(model.alpha_, dict):
+        figures["alpha"] = ", ".join(f"{name} {a:.3g}" for name, a in model.alpha_.items())
+    else:
+        figures["alpha"] = model.alpha_
+    if model.blend_weights_ is not None:
+        shown = {name: np.atleast_1d(theta) for name, theta in model.blend_weights_.items()}
+        figures["weights of the blend"] = "; ".join(
+            f"{name} {', '.join(f'{t:.2g}' for t in theta)}" for name, theta in shown.items()
+        )
     name, score = out_of_fold_score(model)
     if score is not None:
         figures[name] = score
@@ -86,7 +95,11 @@ def out_of_fold_score(model: KPPLinearModel) -> tuple[str, float | None]:
     """Name and value of the score that alpha was chosen by; None for an alpha that was given."""
     if model.cv_scores_ is None:
         return "", None
-    best = float(model.cv_scores_[np.argmin(np.abs(np.log(model.alphas_ / model.alpha_)))])
+    if model.blend_score_ is not None:
+        best = model.blend_score_
+    else:
+        scores = np.asarray(model.cv_scores_)
+        best = float(scores[np.argmin(np.abs(np.log(np.asarray(model.alphas_) / alpha_of(model))))])
     if model.scoring is None:
         loss = "log loss" if is_classifier(model) else "mean squared error"
         return f"out-of-fold {loss}", -best

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from kpp.models.linear import alpha_of
 from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
+from kpp.tables.numbers import number
 
 WAYS = {
     "fold-grown": "One forest was grown in groups of trees, each of which never saw its fold; "
@@ -21,13 +23,21 @@ WAYS = {
 def make(subject: Subject) -> dict[str, Any]:
     """The score of every alpha, with the choice marked."""
     model = subject.model
+    if isinstance(model.alpha_, dict):
+        listed = ", ".join(f"{shown(name)}: {number(a)}" for name, a in model.alpha_.items())
+        return {
+            "alpha": None,
+            "points": [],
+            "text": f"The model is a blend, and every block has a penalty of its own: {listed}. "
+            + WAYS["fold-grown"],
+        }
     if model.cv_scores_ is None:
         return {
             "alpha": model.alpha_,
             "points": [],
             "text": "It was given, not chosen: there is no curve.",
         }
-    order = np.argsort(model.alphas_)
+    order = np.argsort(np.asarray(model.alphas_))
     alphas, scores = np.asarray(model.alphas_)[order], np.asarray(model.cv_scores_)[order]
     if model.scoring is not None:
         metric, values, higher = shown(model.scoring, 40), scores, True
@@ -36,7 +46,7 @@ def make(subject: Subject) -> dict[str, Any]:
     else:
         metric, values, higher = "root mean squared error", np.sqrt(np.maximum(-scores, 0)), False
     # Grids are finite: the chosen alpha is the one on the grid that is nearest to it.
-    chosen = int(np.argmin(np.abs(np.log(alphas) - np.log(model.alpha_))))
+    chosen = int(np.argmin(np.abs(np.log(alphas) - np.log(alpha_of(model)))))
     on_edge = len(alphas) > 1 and chosen in (0, len(alphas) - 1)
     regime, text = regime_of(model), WAYS[model.alpha_selection_]
     if regime.averages_folds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kpp.models.linear import KPPLinearModel
 from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
@@ -29,6 +30,15 @@ def make(subject: Subject) -> dict[str, Any]:
             f"({count(n_nodes, 'node')}), fitted on one fold of {span(min(sizes), max(sizes))} "
             f"of the {count(n_fit, 'row')}."
         )
+    elif model.blend_weights_ is not None:
+        parts = ", ".join(
+            f"{shown(block.name)} ({count(block.forest.n_trees, 'tree')})"
+            for block in model.additive_.blocks
+        )
+        made = f"A {kind}: a blend of {len(forests)} forests, {parts}: the {layer} on the paths of "
+        made += "each, and what the ensembles predict by themselves, with weights learned out of "
+        made += f"fold; one coefficient for each of {count(n_nodes, 'node')}, fitted on "
+        made += f"{count(n_fit, 'row')}."
     else:
         made = f"A {kind}: {layer} on {paths}, fitted jointly over all of them on "
         made += f"{count(n_fit, 'row')}."
@@ -39,12 +49,7 @@ def make(subject: Subject) -> dict[str, Any]:
             if subject.preparation is None
             else f", prepared from {count(subject.given.shape[1], 'column')} of the table."
         ),
-        f"The penalty alpha is {number(model.alpha_)}, "
-        + (
-            "as it was given."
-            if model.cv_scores_ is None
-            else f"chosen among {len(model.alphas_)} values by out-of-fold scores."
-        ),
+        _penalty(model),
     ]
     if subject.is_classifier:
         names = ", ".join(subject.class_names[:8])
@@ -72,6 +77,18 @@ def make(subject: Subject) -> dict[str, Any]:
         "alpha": model.alpha_,
         "forest": shown(model.forest) if isinstance(model.forest, str) else "given",
     }
+
+
+def _penalty(model: KPPLinearModel) -> str:
+    if isinstance(model.alpha_, dict):
+        listed = ", ".join(f"{number(a)} ({shown(name)})" for name, a in model.alpha_.items())
+        return f"Every block has a penalty of its own: {listed}."
+    if model.cv_scores_ is None:
+        return f"The penalty alpha is {number(model.alpha_)}, as it was given."
+    return (
+        f"The penalty alpha is {number(model.alpha_)}, chosen among {len(model.alphas_)} values "
+        "by out-of-fold scores."
+    )
 
 
 def _caution(fitted: dict[str, Any]) -> str:

@@ -72,7 +72,9 @@ def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray
             'With alpha="auto" they come with the fit.'
         )
     if subject.training is None:
-        score = float(np.max(model.cv_scores_))
+        score = model.blend_score_
+        if score is None:
+            score = float(np.max(np.asarray(model.cv_scores_)))
         if model.scoring is not None:
             text = f"the score of {model.scoring!r} is {score:.4g}"
         elif subject.is_classifier:
