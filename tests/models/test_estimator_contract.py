@@ -14,6 +14,9 @@ def expected_failures(estimator):
         # scikit-learn's own forests fail this check too.
         "check_sample_weight_equivalence_on_dense_data": "folds are drawn by row",
     }
+    if estimator.forest == "blend" and isinstance(estimator, KPPRegressor):
+        # The check's target is noise, which no candidate foretells: both blends are its mean.
+        del failures["check_sample_weight_equivalence_on_dense_data"]
     averaged = estimator.forest in ("extra-trees", "random-forest")
     if averaged and estimator.coordinates == "leaf" and estimator.regime == "cross-fit":
         # The check asks for a good fit of few rows, and gets the leaves of three trees.
@@ -27,7 +30,8 @@ def expected_failures(estimator):
         estimator(n_estimators=5, regime=regime)
         for estimator in (KPPRegressor, KPPClassifier)
         for regime in REGIMES
-    ],
+    ]
+    + [estimator("blend", n_estimators=3) for estimator in (KPPRegressor, KPPClassifier)],
     expected_failed_checks=expected_failures,
 )
 @pytest.mark.filterwarnings("ignore:The best alpha lies on:sklearn.exceptions.ConvergenceWarning")

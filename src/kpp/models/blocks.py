@@ -69,8 +69,8 @@ def blocks_of(estimator: Any) -> Blocks:
     False
     """
     forest = estimator.forest
-    effects, combine = (getattr(estimator, name, None) for name in ("main_effects", "combine"))
-    combine = "joint" if combine is None else combine
+    effects = getattr(estimator, "main_effects", None)
+    combine = getattr(estimator, "combine", "joint")
     check_choice("combine", combine, COMBINATIONS)
     if effects is not None:
         check_choice("main_effects", effects, ("auto", "ladders", "linear"))

@@ -23,6 +23,8 @@ SUM_PENALTY = 1e-2
 # tenth of a row, so that classes that are told apart without a mistake leave them finite.
 SCALE_PENALTY = 0.1
 MOST_STEPS = 1000
+# Scores that differ by less, relative to their size, do not differ.
+ROUNDING = 1e-10
 
 
 @one_blas_thread()
@@ -86,6 +88,9 @@ def stacking_weights(
     share = weight / weight.sum()
     middle = np.einsum("i,jik->jk", share, scores) if fit_intercept else np.zeros(scores.shape[::2])
     centered = scores - middle[:, None]
+    # A candidate without spread says nothing; what rounding leaves of it must not be blown up.
+    largest = np.abs(scores).max(axis=1)
+    centered *= (np.abs(centered).max(axis=1) > ROUNDING * largest)[:, None]
     if isinstance(loss, SquaredLoss):
         target = loss.prepare(target)
         level = share @ target if fit_intercept else np.zeros(target.shape[1])
@@ -103,14 +108,16 @@ def _squared(scores: FloatArray, target: FloatArray, share: FloatArray) -> Float
     root = np.sqrt(share)
     rho = np.sqrt(SUM_PENALTY * (share @ np.square(target)))
     # The penalty is one more row, which asks for a sum of 1.
-    rows = np.column_stack([(scores * root).T, root * target])
+    theta = np.zeros(len(scores))
+    # One without spread would take the sum's part for nothing.
+    known = scores.any(axis=1)
+    rows = np.column_stack([(scores[known] * root).T, root * target])
     rows = np.vstack([rows, np.full(rows.shape[1], rho)])
     # A triangle of as many rows as candidates has the same sums of squares.
     triangle: Any = np.linalg.qr(rows, mode="r")
     size = np.abs(triangle).max()
-    if size == 0:
-        return np.zeros(len(scores))
-    theta: FloatArray = nnls(triangle[:, :-1] / size, triangle[:, -1] / size)[0]
+    if size > 0 and known.any():
+        theta[known] = nnls(triangle[:, :-1] / size, triangle[:, -1] / size)[0]
     return theta
 
 
