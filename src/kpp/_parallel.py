@@ -115,6 +115,32 @@ def one_blas_thread() -> Iterator[None]:
         _one_thread.give_back()
 
 
+@cache
+def _openmp() -> ThreadpoolController:
+    """The OpenMP libraries, among them that of scikit-learn's boosters."""
+    return ThreadpoolController().select(user_api="openmp")
+
+
+@contextmanager
+def one_openmp_thread(is_wanted: bool = True) -> Iterator[None]:
+    """Run other libraries' OpenMP loops on one thread within.
+
+    scikit-learn's HistGradientBoosting starts all threads of the machine for every node of every
+    tree. On few rows that costs more than it saves, on a busy machine many times the work itself,
+    and its sums differ in their last digits with the number of threads.
+
+    Parameters
+    ----------
+    is_wanted : bool
+        Otherwise nothing is changed.
+    """
+    if not is_wanted:
+        yield
+        return
+    with _openmp().limit(limits=1):
+        yield
+
+
 def _after_fork() -> None:
     # A forked child inherits the pools but not their threads, and would wait for ever.
     _pools.clear()

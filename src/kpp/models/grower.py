@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 
 from kpp._checks import check_choice
+from kpp._parallel import one_openmp_thread
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
@@ -37,6 +38,8 @@ LARGEST_SEED = np.iinfo(np.int32).max
 # In a blend, what the splits of a booster weigh at least where they move its score, as a share of
 # the mean of all positive weights: what weighs nothing has no coordinate to carry a step.
 LEAST_WEIGHT = 1e-3
+# From this many rows on the booster of a blend is grown on all threads.
+THREADED_ROWS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +292,11 @@ class Grower:
                     of_group.append(forests[0][k])
                     continue
                 group = self._one_group(spec, q, n_groups, len(rows))
-                of_group.append(self.grow(group, data if shares else own, seed))
+                is_small = (
+                    isinstance(spec, str) and spec == "boosted-slowly" and len(rows) < THREADED_ROWS
+                )
+                with one_openmp_thread(is_small):
+                    of_group.append(self.grow(group, data if shares else own, seed))
             forests.append(of_group)
         self.progress(GROWING, n_groups, n_groups)
         return forests
