@@ -34,6 +34,7 @@ def mixed_frame(n_rows=200, seed=0):
 def _models():
     X, y = load_diabetes(return_X_y=True)
     X, y = X[:150], y[:150]
+    unscaled = load_diabetes(return_X_y=True, scaled=False)[0][:150]
     two = np.column_stack([y, X[:, 2]])
     cancer = tuple(a[:150] for a in load_breast_cancer(return_X_y=True))
     blocks = [("et", ExtraTreesRegressor(5)), ("rf", RandomForestRegressor(5))]
@@ -48,6 +49,12 @@ def _models():
         "binary": (KPPClassifier(alpha=1e-3, **SMALL), *cancer),
         "multiclass": (KPPClassifier(alpha=1e-3, **SMALL), *load_iris(return_X_y=True)),
         "blocks": (KPPRegressor(blocks, alpha=0.1, random_state=0), X, y),
+        # Not scaled: forests of both precisions tell no values apart that differ by a rounding.
+        "blend": (KPPRegressor("blend", alpha=0.1, cv=3, **SMALL), unscaled, y),
+        "blend of classes": (
+            KPPClassifier("blend", alpha=1e-3, cv=3, n_estimators=4, random_state=0),
+            *load_iris(return_X_y=True),
+        ),
         "cross-fit": (KPPRegressor(alpha=0.1, regime="cross-fit", cv=3, **SMALL), X, y),
         "honest": (KPPRegressor(alpha=0.1, regime="honest", **SMALL), X, y),
         "partition": (
