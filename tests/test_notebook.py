@@ -22,7 +22,7 @@ from kpp.views.html import LONGEST_TEXT, chart, escape
 ROOMS = [bounds, certificates, diagnostics, explanations, export, forest, geometry, models]
 # A rule that makes findings; the base of all maps; what shows itself as a figure.
 # Checks and maps have parts of their own; ensembles to be grown are shown by scikit-learn.
-NO_RESULTS = {"Check", "MapBlock", "ObliqueForestClassifier", "ObliqueForestRegressor"}
+NO_RESULTS = {"Check", "Ladders", "MapBlock", "ObliqueForestClassifier", "ObliqueForestRegressor"}
 HOSTILE = "<script>alert('1')</script><b title=\"x\" \u202eonload=&quot;"
 VOID = {"br", "hr", "img", "input", "meta", "link", "path", "circle", "polyline", "col"}
 

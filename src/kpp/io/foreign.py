@@ -50,7 +50,7 @@ FITTED = {
 }
 # Parameters of a model: ensembles that a fit clones and grows, and splitters. Never fitted.
 UNFITTED = {
-    "kpp.forest": ("ObliqueForestClassifier", "ObliqueForestRegressor"),
+    "kpp.forest": ("Ladders", "ObliqueForestClassifier", "ObliqueForestRegressor"),
     "sklearn.ensemble": (
         *("BaggingClassifier", "BaggingRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor"),
         *("GradientBoostingClassifier", "GradientBoostingRegressor"),

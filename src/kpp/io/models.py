@@ -277,7 +277,7 @@ def _layers(model: KPPLinearModel, fields: Fields, task: Task) -> None:
     center = decode_center(fields["center"], coefficients.shape)
     averages = REGIMES[model.regime_].averages_folds
     is_blend = fields["blend"] is not None
-    model.blend_weights_ = model.bare_fits_ = None
+    model.blend_weights_ = model.blend_score_ = model.bare_fits_ = None
     if fields["fits"] is None:
         require(not is_blend, "linear layers of a blend are missing")
         require(center is None and fields["fold_fits"] is None, "linear layers are missing")
