@@ -21,6 +21,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 import kpp
 from kpp import KPPClassifier, KPPRegressor
 from kpp._checks import RefusedError
+from kpp.forest import Ladders
 from kpp.forest.grow import named_forest
 from kpp.models.blend import bare_fit
 from kpp.models.blocks import blocks_of
@@ -28,6 +29,7 @@ from kpp.models.data import FitData
 from kpp.models.grower import LARGEST_SEED, Grower
 from kpp.models.plans import Splitter
 from kpp.models.regimes import Shared
+from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.solvers import LogLoss, SquaredLoss, stacking_weights
 
 # On few rows a forest may have nothing to add to a constant.
@@ -285,6 +287,13 @@ def test_a_users_list_is_joint_unless_it_is_to_be_blended():
     np.testing.assert_array_equal(again.predict(X), joint.predict(X))
 
 
+def test_ladders_of_the_user_are_main_effects_already():
+    forests = [("trees", "extra-trees"), ("steps", Ladders(4))]
+    model = KPPRegressor(forests, combine="blend", n_estimators=6, random_state=0, cv=3)
+    model.fit(*made_data("numbers"))
+    assert list(model.blend_weights_) == ["trees", "trees, bare", "steps"]
+
+
 def test_the_blends_forests_in_one_layer():
     X, y = made_data("numbers")
     model = model_of("numbers", combine="joint").fit(X, y)
@@ -491,9 +500,13 @@ def test_the_other_questions_have_answers(fitted, task, tmp_path):
     assert kpp.robustness_curve(model, fresh[:10], labels[:10]).values.size
     assert kpp.explain(model, fresh[:3]).residual < 1e-9 * np.abs(model.at(fresh[:3]).scores).max()
     assert kpp.explain_rules(model, fresh[0]).rules
+    assert model.feature_importances_.sum() == pytest.approx(1)
     page = kpp.report(model, fresh, labels, tmp_path / "page.html").read_text()
     assert "blend of 3 forests" in page
     assert "weights of the blend" in model._repr_html_()
+    assert "weights learned on the other folds" in out_of_fold_note(model)
+    outline = kpp.io.outline(kpp.save(model, tmp_path / "model.kpp"))
+    assert outline.alpha is None
 
 
 def test_questions_of_one_layer_are_refused(fitted):

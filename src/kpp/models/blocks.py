@@ -84,7 +84,9 @@ def blocks_of(estimator: Any) -> Blocks:
     is_blend = combine == "blend" or (combine == "auto" and is_named)
     named = [pair for pair in BLEND if pair[0] != "ladders"]
     specs = named if is_named else forest_specs(forest)
-    with_ladders = effects == "ladders" or (effects == "auto" and is_blend)
+    # The user's own ladders, in a list, are main effects already.
+    has_own = any(traits_of(spec).by_columns_alone for _, spec in specs)
+    with_ladders = effects == "ladders" or (effects == "auto" and is_blend and not has_own)
     if with_ladders:
         specs = [*specs, ("ladders", "ladders")]
     is_list = isinstance(forest, list) or is_named or is_blend or with_ladders

@@ -38,6 +38,13 @@ def out_of_fold_note(model: KPPLinearModel) -> str:
     part = f"{span(n_trees // n_folds, -(-n_trees // n_folds))} of the {n_trees} trees"
     start = f"Out of fold: each of the {len(model.fit_rows_):,} rows of the fit, predicted by"
     chosen = "The choice of alpha makes these figures optimistic"
+    if model.blend_weights_ is not None:
+        return (
+            f"{start} a blend of candidates that have not seen it, with weights learned on the "
+            f"other folds: trees of its group and coefficients fitted on {rows}. {chosen}; that "
+            "the model itself has more trees and rows makes them pessimistic, the more so the "
+            "fewer there are."
+        )
     if regime.averages_folds:
         return (
             f"{start} the predictor of a fold that has not seen it: {part}, with coefficients "
