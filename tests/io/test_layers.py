@@ -55,7 +55,14 @@ def cross_fit():
     return R(BLOCKS, regime="cross-fit", **SMALL).fit(*numbers())
 
 
+def blended():
+    return R("blend", alpha=0.3, **SMALL).fit(*numbers())
+
+
 MODELS = {
+    "blend": blended,
+    "blend of classes": lambda: C("blend", alpha=1e-3, **SMALL).fit(*classes()),
+    "ladders": lambda: R(main_effects="ladders", **SMALL).fit(*numbers()),
     "shared": shared,
     "boosted": boosted,
     "centred": centred,
@@ -83,7 +90,10 @@ def test_every_layer_comes_back(name, again, differ):
     model = MODELS[name]()
     loaded = again(model)
     assert len(model.fits_) == len(loaded.fits_)
-    assert (model.fold_fits_ is None) == (loaded.fold_fits_ is None) == (name == "given")
+    has_none = name in ("given", "blend", "blend of classes")
+    assert (model.fold_fits_ is None) == (loaded.fold_fits_ is None) == has_none
+    for fit, read in zip(model.bare_fits_ or [], loaded.bare_fits_ or [], strict=True):
+        assert differ(fit, read) == []
     X = numbers()[0]
     for fit, read in zip(layers(model), layers(loaded), strict=True):
         assert differ(fit, read) == []
@@ -330,6 +340,21 @@ HOSTILE = {
         cross_fit, ("fits", "blocks", 0, "items"), [None, [0, 1]], "need names"
     ),
     "shares": array(cross_fit, ("fits", "share"), lambda a: 2 * a, "not those of the model"),
+    # Blends.
+    "weights of layers": array(blended, ("fits", "share"), lambda a: 2 * a, "not those of the"),
+    "weights of bare ensembles": array(
+        blended, ("blend", "share"), lambda a: 2 * a + 1, "not those of the model"
+    ),
+    "a negative weight": array(blended, ("blend", "share"), lambda a: -a - 1, "at least"),
+    "weights of others": array(blended, ("blend", "share"), lambda a: a[1:], "of shape"),
+    "a bare block out of range": value(blended, ("blend", "bare"), [0, 3], "a block must be"),
+    "a bare block twice": value(blended, ("blend", "bare"), [0, 0], "stands twice"),
+    "a bare ladder": value(blended, ("blend", "bare"), [0, 2], "predicts something else"),
+    "bare blocks of a wrong type": value(blended, ("blend", "bare"), "all", "must be a list"),
+    "a score of a wrong type": value(blended, ("blend", "score"), "good", "must be a number"),
+    "a blend of a wrong type": value(blended, ("blend",), 1, "by name"),
+    "no blend": value(blended, ("blend",), None, "only a blend"),
+    "a penalty for all blocks": value(blended, ("alpha_",), 1.0, "by block"),
     # Bare scores.
     "a base of infinity": array(booster, ("bare", "base"), entry(0, np.inf), "must be finite"),
     "no base": array(booster, ("bare", "base"), lambda a: a[:0], "need a base"),
