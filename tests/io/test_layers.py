@@ -345,8 +345,10 @@ HOSTILE = {
     "weights of bare ensembles": array(
         blended, ("blend", "share"), lambda a: 2 * a + 1, "not those of the model"
     ),
-    "a negative weight": array(blended, ("blend", "share"), lambda a: -a - 1, "at least"),
-    "weights of others": array(blended, ("blend", "share"), lambda a: a[1:], "of shape"),
+    "a negative weight of a blend": array(
+        blended, ("blend", "share"), lambda a: -a - 1, "at least"
+    ),
+    "weights of other blends": array(blended, ("blend", "share"), lambda a: a[1:], "of shape"),
     "a bare block out of range": value(blended, ("blend", "bare"), [0, 3], "a block must be"),
     "a bare block twice": value(blended, ("blend", "bare"), [0, 0], "stands twice"),
     "a bare ladder": value(blended, ("blend", "bare"), [0, 2], "predicts something else"),
