@@ -23,6 +23,8 @@ from kpp import KPPClassifier, KPPRegressor
 from kpp._checks import RefusedError
 from kpp.forest import Ladders
 from kpp.forest.grow import named_forest
+from kpp.forest.statistics import node_statistics
+from kpp.geometry import path_weights
 from kpp.models.blend import bare_fit
 from kpp.models.blocks import blocks_of
 from kpp.models.data import FitData
@@ -239,22 +241,28 @@ def test_a_bare_ensemble_is_linear_in_the_map(task, coordinates, normalize):
 
 
 def test_splits_that_weigh_nothing_but_move_a_booster_get_a_coordinate():
-    # Classes that one column tells apart: most nodes are pure, and the booster goes on.
-    X = np.arange(60.0)[:, None]
-    y = X[:, 0] > 25
-    model = model_of("two").fit(X, y)
+    # Classes without noise: many nodes are pure, and the booster goes on splitting them.
+    X = np.random.default_rng(0).normal(size=(150, 3))
+    y = X.sum(axis=1) > 0
+    model = model_of("two", n_estimators=20).fit(X, y)
     boosted = dict(model.map_.blocks)["boosted"]
-    pure = boosted.forest
-    steps = np.abs(np.diff(pure.bare.values[0][pure.left[pure.left >= 0][:, None] + [0, 1]]))
-    assert (steps > 0).any()
+    forest = boosted.forest
+    statistics = node_statistics(forest, X, y, classification=True)
+    unraised = path_weights(forest, statistics=statistics).node
+    values = forest.bare.values[0]
+    moving = np.zeros(forest.n_nodes, dtype=bool)
+    splits = np.flatnonzero(forest.left >= 0)
+    children = values[forest.left[splits]], values[forest.right[splits]]
+    moving[splits] = (children[0] != values[splits]) | (children[1] != values[splits])
+    least = 1e-3 * unraised[unraised > 0].mean()
+    # There are some of both kinds, or the test would say nothing.
+    assert (unraised[moving] == 0).any()
+    assert ((unraised > 0) & (unraised < least) & moving).any()
+    expected = np.where(moving & (unraised < least), least, unraised)
+    np.testing.assert_allclose(boosted.weights.node, expected, rtol=1e-12)
     (fit,) = [fit for fit in model.bare_fits_ if fit.part.whole is boosted]
-    expected = pure.bare_scores(X)
-    np.testing.assert_allclose(fit.scores(boosted), expected, rtol=1e-12, atol=1e-12)
-    # And it is needed: without it there are moving splits of weight 0.
-    plain = KPPClassifier("boosted-slowly", n_estimators=7, random_state=0, cv=3, alpha=1.0)
-    unraised = plain.fit(X, y).map_.weights.node
-    assert (unraised[~plain.forest_.is_leaf] == 0).any()
-    assert (boosted.weights.node[~pure.is_leaf] > 0).all()
+    bare = forest.bare_scores(X)
+    np.testing.assert_allclose(fit.scores(boosted), bare, rtol=1e-12, atol=1e-12)
 
 
 def test_the_layer_of_the_trees_is_that_of_extra_trees_alone():
@@ -448,7 +456,8 @@ def test_attribution_by_block(fitted, task, centered):
 @pytest.mark.parametrize("task", TASKS)
 def test_training_rows_and_bare_ensembles_add_up(fitted, task):
     model, X = fitted[task], made_data(task, seed=1)[0]
-    for output in (0, 1) if task == "outputs" else (None,):
+    outputs = {"outputs": (0, 1), "two": (None, "a", "b")}.get(task, (None,))
+    for output in outputs:
         found = kpp.explain_training_rows(model, X[0], output=output)
         total = found.intercept + found.partition + found.all_contributions.sum()
         np.testing.assert_allclose(total, found.score, rtol=1e-9)
