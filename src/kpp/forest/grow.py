@@ -83,8 +83,9 @@ def named_forest(
     """
     if name not in NAMED_FORESTS:
         raise ValueError(
-            f"forest must be one of {', '.join(map(repr, NAMED_FORESTS))}, an ensemble, a kpp "
-            f"Forest or a list of (name, forest); got {name!r}."
+            f"forest must be one of {', '.join(map(repr, NAMED_FORESTS))}, for a regressor or "
+            "classifier 'blend', an ensemble, a kpp Forest or a list of (name, forest); got "
+            f"{name!r}."
         )
     common: dict[str, Any] = {
         "n_estimators": n_estimators,
