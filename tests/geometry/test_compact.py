@@ -26,7 +26,7 @@ LARGE = {
 }
 
 
-def embedding(forest, n_rows=len(X), **parameters):
+def embedding(forest, n_rows=None, **parameters):
     # Grown on all rows, so that nodes without a row occur too.
     return KPPEmbedding(forest, **parameters).fit(X, Y).map_.on(X[:n_rows])
 

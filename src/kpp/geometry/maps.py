@@ -366,6 +366,7 @@ class PathMap(MapBlock):
         return blocks_of(self.forest.n_trees, n_blocks)
 
     def each_run_of_trees(self, work: Callable[[tuple[int, int]], None]) -> None:
+        """Call `work` on each run of trees; the runs must write to memory of their own."""
         blocks = self._tree_blocks()
         run_blocks(lambda b: work(blocks[b]), len(blocks), self.n_jobs)
 
