@@ -338,7 +338,9 @@ def _conjugate_gradients(
         # Gauss and Radau: no eigenvalue of the Hessian is below alpha, which bounds what is left
         # (Meurant and Tichy's recurrence).
         rest_weight = radau - length
-        radau = rest_weight / (alpha * rest_weight + rho / before)
+        inverse = alpha * rest_weight + rho / before
+        # Where the loss is flat to the last digit alpha is all there is.
+        radau = rest_weight / inverse if inverse > 0 else 1 / alpha
         left = radau * rho / 2
         # The model is worth solving as far as it is true.
         if left <= max(FORCING * promised, target / 2) or used >= max_iter:
