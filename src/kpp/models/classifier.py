@@ -125,7 +125,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
         The grid, and the score of its out-of-fold predictions, higher is better. With the default
         scoring, alphas far below the best are scored by iterates that were cut off early; of
-        several classes and folds of at least 2,000 rows the chosen alpha alone is scored on all.
+        several classes and folds of at least 4,000 rows the chosen alpha alone is scored on all.
     oof_prediction_ : array of shape (n_fit_rows, n_classes), or None
         Probabilities of each row by trees and coefficients that have not seen it (with "frozen" in
         the shared regime: by coefficients only), at `alpha_`.

@@ -35,7 +35,7 @@ FIRST_POINTS, FALLING_POINTS = 8, 3
 # Of several scores one fold finds the place, and the others look so many points to either side,
 # after a way down in steps of so many points. Where it has at least so many test rows, its choice
 # is precise enough.
-AROUND, AROUND_STEP, PILOT_ROWS = 2, 3, 2000
+AROUND, AROUND_STEP, PILOT_ROWS = 2, 3, 4000
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
 
