@@ -81,7 +81,7 @@ class CompactGram:
 
     def _in_groups(self) -> tuple[Any, ...] | None:
         """Cells of groups of small trees, as `group_trees` makes them, if they save work."""
-        n_trees, n_rows = self._sets.shape
+        n_rows, n_trees = self._phi.shape[0], self._phi.forest.n_trees
         if self._n_sets.max() > SMALL_TREE or self._n_sets.mean() > n_rows / 4:
             return None
         # One row of cells for each group: what stays untouched takes no memory.
