@@ -294,7 +294,8 @@ def write_page(files: list[Path]) -> None:
         "One operator or constant of the four rooms with arithmetic that others rely on is changed "
         "at a time, and the tests that reach it are run until one fails "
         "(`benchmarks/mutations.py`). The order is random and stratified over files, so that "
-        "those that were run are a fair sample of all but the compiled loops, of which few were.",
+        "those that were run are a fair sample of each file but the compiled loops, of which few "
+        "were.",
         "",
         "| Room | Mutants | Run | Killed | Same | Other survivors | Killed at first | Killed now |",
         "|---|---|---|---|---|---|---|---|",
@@ -306,7 +307,9 @@ def write_page(files: list[Path]) -> None:
         "that nobody reaches, what is recomputed or replaced. *At first* is the first run of each, "
         "against about a second of tests, before any was written for it: a lower limit of what to "
         "expect of the mutants that were not run. *Now* is after survivors were run against more "
-        "tests, and tests were written for them: it speaks of those that were run only.",
+        "tests, and tests were written for them: it speaks of those that were run only. Mutants of "
+        "lines that have changed since their first run are left out, and others of the same files "
+        "were drawn instead; all were run again on the package and the tests as they are.",
         "",
         f"{late} of the killed were so by running without end. {cut} of the survivors were not run "
         "against every test that reaches them. Tests of other rooms, tests that start other "

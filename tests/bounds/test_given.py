@@ -220,7 +220,7 @@ def test_a_sample_of_one_row():
     bound = risk_bounds(model, row, model.predict(row), sample="test")["held-out kl"]
     # A risk above p shows no error in one draw with probability 1 - p: delta at p = 1 - delta.
     assert bound.total == pytest.approx(0.95, rel=1e-9)
-    with pytest.raises(ValueError):  # noqa: PT011 - whoever refuses it first
+    with pytest.raises(ValueError):  # whoever refuses it first
         risk_bounds(model, X[:0], Y[:0], sample="test")
 
 

@@ -331,30 +331,6 @@ def test_exact_where_all_trees_are_treated_jointly(make_model):
                 assert certificate.radius[i] == pytest.approx(exact, rel=1e-9, abs=1e-12)
 
 
-def test_pairs_of_trees_that_cancel_are_proved_in_pairs(make_linear):
-    # Two trees for each of 20 columns, that lose and gain the same on either side of x: the score
-    # is constant. Tree by tree it seems to fall, and all trees jointly have 3^20 combinations.
-    tree = {"left": [1, -1, 3, -1, -1], "right": [2, -1, 4, -1, -1], "threshold": [-0.5, 0, 0.5]}
-    tree["threshold"] += [0, 0]
-    trees = [Tree(feature=[j // 2] * 5, **tree) for j in range(40)]
-    forest = Forest.from_trees(trees, n_features=20)
-    rows = np.random.default_rng(0).normal(size=(30, 20))
-    model = KPPClassifier(forest, regime="fixed", alpha=1.0, node_weight="uniform")
-    model.fit(rows, np.arange(30) % 2)
-    coefficients = np.zeros(forest.n_nodes)
-    for j, root in enumerate(model.map_.forest.roots):
-        size = (-1) ** j * (1 + j // 2 / 32)  # of its own in each pair
-        leaves = root + np.array([1, 3, 4])
-        coefficients[leaves] = np.array([-size, 0.0, size]) / model.map_.scale[leaves]
-    make_linear(model, coefficients, 0.25)
-    assert model.decision_function(rows) == pytest.approx(np.full(30, 0.25), abs=1e-12)
-    x = np.zeros((1, 20))
-    assert certify_raw(model, x, effort=0).radius[0] < 0.5
-    certificate = certify_raw(model, x, effort=5000)
-    assert certificate.radius[0] == np.inf
-    assert not certificate.found[0]
-
-
 def test_descent_finds_the_least_step_of_a_line(make_model):
     # With one column the first sweep is the answer.
     for seed in range(15):
