@@ -128,6 +128,25 @@ def test_a_target_that_hardly_varies_is_known_up_to_its_rounding():
         check_same_target(ask(model), y + 1e5)
 
 
+def test_a_tolerance_is_of_the_spread_not_of_the_mean():
+    y = DY + 1e4
+    model = KPPRegressor(n_estimators=6, alpha=0.1, random_state=0, tol=1e-20).fit(DX, y)
+    model.fit_record_ = replace(model.fit_record_, target_digest=None)
+    check_same_target(ask(model), y)
+    noise = np.random.default_rng(0).normal(size=len(y))
+    with pytest.raises(ValueError, match="do not solve its problem"):
+        check_same_target(ask(model), y + 1e-6 * y.std() * noise)
+
+
+def test_several_targets_are_known_by_their_equations():
+    y = np.column_stack([DY, DY[::-1]])
+    model = KPPRegressor(n_estimators=6, alpha=0.1, random_state=0, tol=1e-20).fit(DX, y)
+    model.fit_record_ = replace(model.fit_record_, target_digest=None)
+    check_same_target(ask(model), y)
+    with pytest.raises(ValueError, match="do not solve its problem"):
+        check_same_target(ask(model), y[:, ::-1])
+
+
 def test_a_fit_that_was_cut_off_is_not_asked():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -203,6 +222,17 @@ def test_rows_that_were_changed_a_little_are_known_by_20_trees(n_changed):
     # One independent row in ten does so at most: are so many of ten a chance of 1e-4?
     is_chance = binom.sf(n_changed - 1, 10, 0.1) >= 1e-4
     assert (seen_rows(ask(model), model.at(rows)) is None) == is_chance == (n_changed == 6)
+
+
+def test_copies_are_a_chance_up_to_what_the_fit_lets_expect():
+    # None of 300 rows equals another: with probability 1 - 1e-4 fewer than 1 - (1e-4)^(1/300) do,
+    # and of 100 such rows at most the quantile of a binomial.
+    model = KPPRegressor(n_estimators=3, alpha=1.0, random_state=0).fit(DX[:300], DY[:300])
+    most = int(binom.ppf(1 - 1e-4, 100, 1 - 1e-4 ** (1 / 300)))
+    for n_copies, is_chance in ((most, True), (most + 1, False)):
+        rows = model.at(np.vstack([DX[:n_copies], DX[300 : 400 - n_copies]]))
+        found = seen_rows(ask(model), rows, independent_duplicates=True)
+        assert (found is None) == is_chance
 
 
 @pytest.mark.parametrize("n_pairs", [1, 2])

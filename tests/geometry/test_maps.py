@@ -107,6 +107,12 @@ def test_prepared_products_with_any_number_of_columns(n_rows):
         close(found, dense @ (dense.T @ R))
 
 
+def test_rows_longer_than_a_tile(monkeypatch):
+    phi, dense, _ = make_any("path")
+    monkeypatch.setattr("kpp.geometry.maps._BYTES_PER_TILE", 8 * 39)  # 39 numbers, of 40
+    close(phi.gram(), dense @ dense.T)
+
+
 def test_prepared_products_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr("kpp.geometry.maps.WORK_PER_BLOCK", 1)
     r = np.random.default_rng(0).normal(size=40)

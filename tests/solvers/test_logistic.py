@@ -161,6 +161,23 @@ def test_max_iter_limits_the_products_within_a_step_too(way, max_iter):
     assert max_iter <= path.n_iter_by_alpha[0] <= max_iter + 1
 
 
+def radau_bound(matrix, vector, n_steps, node):
+    """Gauss and Radau's upper bound of x' A^-1 x, as Golub and Meurant have it: by Lanczos."""
+    basis, diagonal, beside = [vector / np.linalg.norm(vector)], [], []
+    for _ in range(n_steps):
+        following = matrix @ basis[-1]
+        diagonal.append(following @ basis[-1])
+        for other in basis * 2:
+            following = following - (following @ other) * other
+        beside.append(np.linalg.norm(following))
+        basis.append(following / beside[-1])
+    T = np.diag([*diagonal, 0.0]) + np.diag(beside, 1) + np.diag(beside, -1)
+    # The last entry that makes `node` an eigenvalue.
+    last = np.eye(n_steps)[-1] * beside[-1] ** 2
+    T[-1, -1] = node + np.linalg.solve(T[:-1, :-1] - node * np.eye(n_steps), last)[-1]
+    return np.linalg.inv(T)[0, 0] * (vector @ vector)
+
+
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 5])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_conjugate_gradients_say_what_they_gained_and_what_is_left(
@@ -199,8 +216,19 @@ def test_conjugate_gradients_say_what_they_gained_and_what_is_left(
     # coefficients of norm 1, none is below half of it.
     assert 0 < more <= left * (2 if fit_intercept else 1 + 1e-9)
     if not fit_intercept:
-        residual = slope + hessian @ found
-        assert left <= residual @ residual / (2 * alpha) * (1 + 1e-9)
+        assert left + promised == pytest.approx(radau_bound(hessian, slope, n_steps, alpha) / 2)
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1.0, 1e3])
+def test_no_direction_of_the_intercepts_is_flatter_than_alpha(alpha):
+    # At the null model the Hessian of three intercepts is diag(p) - p p'.
+    codes = np.repeat([0, 1, 2], [150, 147, 3])
+    phi, _, _ = make(3)
+    share = np.array([150, 147, 3]) / 300
+    flattest = np.linalg.eigvalsh(np.diag(share) - np.outer(share, share))[1]
+    objective = NewtonProblem(phi, codes, loss=log_loss(3))._objective
+    assert objective.intercept_unit(alpha) * flattest >= alpha
+    assert objective.intercept_unit(1e-6) == 1.0  # small alphas need no other unit
 
 
 @pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-3, 1e-4, 1e-6])
