@@ -200,7 +200,7 @@ def test_whether_one_more_alpha_costs_products(loss, monkeypatch):
     phi = PathMap(forest, weights).on(random_rows(0, n_rows=N_ROWS))
     target = random_target(loss, np.random.default_rng(0))
     alone, both = (
-        pose(loss, phi, target, None).solve(alphas, tol=1e-10).n_iter
+        pose(loss, phi, target, np.ones(N_ROWS)).solve(alphas, tol=1e-10).n_iter
         for alphas in ([0.01], [0.02, 0.01])
     )
     assert (both == alone) == loss.alphas_share_products
