@@ -309,7 +309,7 @@ def write_page(files: list[Path]) -> None:
         "expect of the mutants that were not run. *Now* is after survivors were run against more "
         "tests, and tests were written for them: it speaks of those that were run only. Mutants of "
         "lines that have changed since their first run are left out, and others of the same files "
-        "were drawn instead; all were run again on the package and the tests as they are.",
+        "were drawn instead; all others were run again.",
         "",
         f"{late} of the killed were so by running without end. {cut} of the survivors were not run "
         "against every test that reaches them. Tests of other rooms, tests that start other "
