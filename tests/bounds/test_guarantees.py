@@ -169,6 +169,18 @@ def test_test_rows_of_a_grouped_fit_need_their_groups():
     assert several["held-out kl by groups"].is_guarantee
 
 
+def test_folds_of_the_fit_do_not_make_other_rows_dependent():
+    # Stratified folds tie the labels of the fit to each other, not those of rows drawn later.
+    model = KPPClassifier(n_estimators=3, regime="cross-fit", cv=3, alpha=1e-2, random_state=0)
+    model.fit(X[:200], Y[:200])
+    on_fit = risk_bounds(model, X[:200], Y[:200])
+    assert not any(bound.is_guarantee for bound in on_fit)
+    later = risk_bounds(model, X[200:300], Y[200:300], sample="test")["held-out kl"]
+    assert later.is_guarantee
+    copied = risk_bounds(model, X[[200, 200]], Y[[200, 200]], sample="test")["held-out kl"]
+    assert failing(copied) == {"independent rows"}
+
+
 def test_the_split_without_groups_is_that_of_the_seed():
     from sklearn.model_selection import train_test_split
 

@@ -50,6 +50,22 @@ def test_logistic_loss_is_a_guarantee_on_the_fit_fold():
     assert not risk_bounds(model, rows, y)["CL-03 calibrated"].is_guarantee
 
 
+def test_logistic_loss_of_several_classes_by_hand():
+    B, trace, n, K, delta = 1.5, 30.0, 50, 4, 0.1
+    complexity, confidence = logistic_loss_terms(B, trace, n, delta, n_classes=K)
+    assert complexity == pytest.approx(4 * B / n * np.sqrt(K * trace), rel=1e-12)
+    largest = confidence / (3 * np.sqrt(np.log(2 / delta) / (2 * n)))
+    assert largest == pytest.approx(np.log(1 + 3 * np.exp(np.sqrt(2) * B)), rel=1e-12)
+    # No coefficients in the ball have a larger loss at a row of norm 1: two scores of opposite
+    # sign differ by sqrt(2) B, and no more.
+    scores = np.random.default_rng(0).normal(size=(10_000, K))
+    scores[0] = [-1.0, 1.0, 0.0, 0.0]
+    scores *= B / np.linalg.norm(scores, axis=1, keepdims=True)
+    losses = np.log(np.exp(scores).sum(axis=1)) - scores[:, 0]
+    assert losses.max() <= largest
+    assert losses[0] > np.sqrt(2) * B
+
+
 def test_cross_fit_folds_and_what_still_fails():
     cv = KFold(3, shuffle=True, random_state=0)
     model = KPPRegressor(

@@ -173,6 +173,59 @@ def test_many_rows_state_the_error_of_the_variance(monkeypatch):
     assert not drawn.is_guarantee
 
 
+def test_the_error_of_the_variance_is_that_of_a_mean(monkeypatch):
+    rows, y = X[:60], Y[:60]
+    weight = np.random.default_rng(0).uniform(0.5, 2, 60)
+    forest = FrozenEstimator(RandomForestRegressor(5, max_depth=3, random_state=0).fit(X, Y))
+    model = KPPRegressor(forest, regime="fixed", alpha=0.5, tol=1e-18)
+    signs = np.random.default_rng(1).choice([-1.0, 1.0], (8, 60))
+    # S z is the prediction of a fit to z, and z'S'S z is drawn for the trace of S S'.
+    smooth = [clone(model).fit(rows, z, sample_weight=weight).predict(rows) for z in signs]
+    drawn = np.square(smooth).sum(axis=1)
+    model.fit(rows, y, sample_weight=weight)
+    monkeypatch.setattr("kpp.bounds.ridge.EXACT_ROWS", 10)
+
+    class Draws:
+        def choice(self, values, shape):
+            assert shape == signs.shape
+            return signs
+
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: Draws())
+    parts = bias_variance(model, rows, noise_variance=4.0, signal=y)
+    assert parts.trace_of_square == pytest.approx(sum(drawn) / 8, rel=1e-7)
+    assert parts.variance == pytest.approx(4 / 60 * sum(drawn) / 8, rel=1e-7)
+    # The variance of a mean of 8: sum of squares over 7, over 8.
+    squares = sum((one - sum(drawn) / 8) ** 2 for one in drawn)
+    assert parts.error == pytest.approx(4 / 60 * np.sqrt(squares / 7 / 8), rel=1e-6)
+
+
+def test_the_error_of_random_signs_is_that_of_what_the_chord_leaves(paper):
+    gram = paper.map_.gram()
+    values, vectors = np.linalg.eigh(gram)
+    inside = np.square(values / (values + 0.1))
+    # The trace of G is known; random signs are for f(G) - c G, the chord c at the largest.
+    rest = (vectors * (inside - inside[-1] / values[-1] * values)) @ vectors.T
+    # z'Az has variance 2 (Tr A^2 - sum of A_ii^2), at most 2 Tr A^2.
+    n_probes = 200
+    error = np.sqrt(2 * np.square(rest).sum() / n_probes)
+    drawn = gram_spectrum(paper.map_, exact_rows=0, n_probes=n_probes, n_steps=60)
+    found = drawn.trace_of_square(0.1)
+    assert found.error == pytest.approx(error, rel=0.05)
+    assert abs(found.value - inside.sum()) < 4 * error
+
+
+def test_the_noise_is_estimated_by_residuals_and_their_freedom():
+    forest = FrozenEstimator(RandomForestRegressor(10, max_depth=4, random_state=0).fit(X, Y))
+    model = KPPRegressor(forest, regime="fixed", alpha=0.5, fit_intercept=False, tol=1e-18)
+    parts = bias_variance(model.fit(X, Y), X, Y)
+    gram = model.map_.gram()
+    rest = np.eye(442) - gram @ np.linalg.inv(gram + 0.5 * np.eye(442))
+    # E |(I - S) noise|^2 = variance Tr (I - S)'(I - S).
+    expected = np.square(rest @ Y).sum() / np.square(rest).sum()
+    assert parts.noise_variance == pytest.approx(expected, rel=1e-6)
+    assert parts.variance == pytest.approx(expected * np.square(np.eye(442) - rest).sum() / 442)
+
+
 def test_what_is_estimated_is_said(paper):
     parts = bias_variance(paper, X, Y)
     assert parts.noise_is_estimated

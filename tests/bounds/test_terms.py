@@ -285,6 +285,15 @@ def test_at_the_centre_half_of_delta_is_its_own():
     assert parts.total == pytest.approx(float(kl_inverse(np.mean((y - g) ** 2), np.log(40) / 100)))
 
 
+def test_the_centre_in_units_of_the_target():
+    # Losses of a target in [-1, 2] lie in [0, 9]: 0.25 on average here, a share of 1/36.
+    y, g = np.array([-1.0, 0.0, 1.0, 2.0] * 10), np.array([-5.0, 1.0, 1.0, 9.0] * 10)
+    parts = pac_bayes_squared_bound(y, g, np.ones(40), (-1.0, 2.0), 0.0, 1.0, GRID, 0.05)
+    assert parts.empirical_risk == 0.25
+    assert parts.total == pytest.approx(9 * inverse_by_root(1 / 36, np.log(2 / 0.05) / 40))
+    assert parts.cell["sigma"] == 0.0
+
+
 def test_bounds_grow_with_the_distance_and_end_at_infinity():
     margins, norms = np.array([0.4, -0.1, 2.0, 0.05] * 25), np.full(100, 0.6)
     y, g = RNG.uniform(0, 1, 100), RNG.uniform(0, 1, 100)

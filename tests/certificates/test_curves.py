@@ -212,6 +212,45 @@ def test_display(classifier, regressor):
     matplotlib.pyplot.close("all")
 
 
+def test_a_band_is_drawn_one_deviation_around_the_mean():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    curves = [
+        robustness_curve(
+            KPPClassifier(n_estimators=5, alpha=1e-3, random_state=seed).fit(X[::2], Y[::2]), X, Y
+        )
+        for seed in range(3)
+    ]
+    u = np.linspace(0, max(curve.u_max for curve in curves), 9)
+    ax = RobustnessCurveDisplay([combine_curves(curves, radii=u)]).plot().ax_
+    (band,) = ax.collections
+    values = np.array([curve(u) for curve in curves])
+    middle, spread = values.mean(axis=0), values.std(axis=0, ddof=1)
+    assert (spread[:5] > 0).all()
+    corners = band.get_paths()[0].vertices
+    for radius, m, s in zip(u, middle, spread, strict=True):
+        at = corners[corners[:, 0] == radius, 1]
+        assert (at.min(), at.max()) == pytest.approx((max(m - s, 0.0), m + s), abs=1e-12)
+    assert 0 < band.get_alpha() < 1  # to be seen, and seen through
+    matplotlib.pyplot.close("all")
+
+
+@pytest.mark.parametrize("method", ["leafwise", "lipschitz"])
+def test_a_tie_is_not_robust(make_model, make_linear, method):
+    # One leaf alone has a coefficient: elsewhere the score is 0, and the label is right by
+    # convention, not by a margin.
+    model, rows = make_model(0), random_rows(0, 40)
+    leaf = model.map_.on(rows).leaf_ids[0, 0]
+    coefficients = np.zeros(model.map_.forest.n_nodes)
+    coefficients[leaf] = 1.0
+    make_linear(model, coefficients, 0.0)
+    labels, score = model.predict(rows), model.decision_function(rows)
+    assert set((score > 0).tolist()) == {True, False} == set((score == 0).tolist())
+    curve = robustness_curve(model, rows, labels, method=method)
+    assert curve(0.0) == (score != 0).mean() < 1.0
+    assert model.score(rows, labels) == 1.0
+
+
 def test_display_names_the_extra(classifier, monkeypatch):
     display = RobustnessCurveDisplay([robustness_curve(classifier, X, Y)])
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)

@@ -571,6 +571,19 @@ def test_bad_input(classifier):
         certify_raw(model, DX)
 
 
+def test_a_change_by_the_tolerance_itself_is_a_change():
+    class Answers:
+        """Two targets, at the rows and at the points found."""
+
+        def predict(self, rows):
+            return np.array({"old": [[1.0, 5.0]] * 4, "new": NEW}[rows[0]])
+
+    NEW = [[1.5, 5.0], [0.5, 5.0], [1.0, 6.0], [1.4375, 4.0625]]
+    tolerance = np.array([0.5, 1.0])  # a change by less counts as none
+    found = raw_input._answers_differ(Answers(), ["old"] * 4, ["new"] * 4, tolerance)
+    assert found.tolist() == [True, True, True, False]
+
+
 def test_radius_zero_certifies_nothing_even_where_a_column_is_free(classifier):
     """An infinite scale and a radius of 0: other values of that column are not certified."""
     column = int(np.argmax(classifier.feature_importances_))

@@ -295,3 +295,11 @@ def test_the_operator_bound_is_the_larger_root():
         bound, leading = bernstein_terms(0.5, K, n, 0.1)
         assert bound > 2 * n * np.log(4 * n / 0.1) / (3 * K)
         assert bound > leading > 0
+
+
+def test_a_bound_that_is_the_norm_itself_says_nothing():
+    # The norm of a difference from what nobody knows may be as large as the norm.
+    model = KPPEmbedding(n_estimators=4, random_state=0).fit(*load_breast_cancer(return_X_y=True))
+    found = operator_concentration(model, load_breast_cancer().data[:50])
+    assert replace(found, bound=found.norm).is_trivial
+    assert not replace(found, bound=np.nextafter(found.norm, 0)).is_trivial

@@ -94,6 +94,25 @@ def test_prepared_products(kind, n_rows):
     close(product(R), dense @ (dense.T @ R))
 
 
+@pytest.mark.parametrize("n_rows", [4, 8, 40])
+def test_prepared_products_with_any_number_of_columns(n_rows):
+    # Loops take 1, 4, 8 or all columns at once.
+    phi, dense, _ = make_any("path")
+    some, dense = phi.rows(slice(0, n_rows)), dense[:n_rows]
+    product = some.gram_operator()
+    for n_columns in range(1, 19):
+        R = np.random.default_rng(0).normal(size=(n_rows, n_columns))
+        found = product(R)
+        assert found.shape == R.shape
+        close(found, dense @ (dense.T @ R))
+
+
+def test_rows_longer_than_a_tile(monkeypatch):
+    phi, dense, _ = make_any("path")
+    monkeypatch.setattr("kpp.geometry.maps._BYTES_PER_TILE", 8 * 39)  # 39 numbers, of 40
+    close(phi.gram(), dense @ dense.T)
+
+
 def test_prepared_products_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr("kpp.geometry.maps.WORK_PER_BLOCK", 1)
     r = np.random.default_rng(0).normal(size=40)

@@ -16,8 +16,9 @@ from zoo import random_forest, random_node_weight, random_rows
 
 from kpp import Forest
 from kpp.forest import Tree, node_statistics
-from kpp.geometry import leaf_indicator_weights, path_weights
-from kpp.geometry.weights import weighting_statistics
+from kpp.geometry import PathMap, leaf_indicator_weights, path_weights
+from kpp.geometry.lean import make_lean
+from kpp.geometry.weights import DerivedWeights, weighting_statistics
 
 
 def impurity_decrease(model):
@@ -266,3 +267,18 @@ def test_without_any_mass_the_divisor_is_one():
     weights = path_weights(forest, np.zeros(forest.n_nodes), allow_no_mass=True)
     assert weights.forest_mass == 1
     assert not weights.edge.any()
+
+
+@pytest.mark.parametrize("implied", [True, False])
+def test_a_lean_map_has_the_same_weights(implied):
+    # A name stands for the weights only where it gives them, bit for bit.
+    X, y = load_diabetes(return_X_y=True)
+    forest = Forest.from_model(RandomForestRegressor(5, max_depth=4, random_state=0).fit(X, y))
+    weights = path_weights(forest, "gain" if implied else random_node_weight(0, forest))
+    phi = PathMap(forest, weights).on(X)
+    node, edge, gram = weights.node.copy(), weights.edge.copy(), phi.gram()
+    make_lean(phi, "gain")
+    assert isinstance(phi.weights, DerivedWeights) == implied
+    assert np.array_equal(phi.weights.node, node)
+    assert np.array_equal(phi.weights.edge, edge)
+    assert np.array_equal(phi.gram(), gram)

@@ -229,6 +229,24 @@ def test_an_alpha_below_the_first_cut_off_is_found(monkeypatch):
     assert again.cv_scores_.max() == pytest.approx(whole.cv_scores_.max(), rel=0.03)
 
 
+def test_of_many_rows_and_classes_one_fold_chooses(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:900], y[:900]
+    every = small(KPPClassifier).fit(X, y)
+    monkeypatch.setattr("kpp.models.selection.PILOT_ROWS", 180)
+    model = small(KPPClassifier).fit(X, y)
+    assert model.alphas_.tolist() == [model.alpha_]
+    # All rows are scored, and by all folds.
+    p = model.oof_prediction_[np.arange(len(y)), y]
+    assert p.min() > 0
+    assert model.cv_scores_.tolist() == [pytest.approx(np.log(p).mean(), rel=1e-12)]
+    # The curve is flat about its best, which a fifth of the rows finds to a few points of the grid.
+    assert abs(np.log(model.alpha_ / every.alpha_)) < 3.01 * 6 * np.log(10) / 19
+    assert model.cv_scores_[0] > every.cv_scores_.max() - 0.01
+    monkeypatch.setattr("kpp.models.selection.PILOT_ROWS", 181)
+    assert small(KPPClassifier).fit(X, y).alphas_.tolist() == every.alphas_.tolist()
+
+
 def test_the_seed_of_a_forest_grows_different_groups(diabetes):
     X, y = diabetes
     model = KPPRegressor(ExtraTreesRegressor(10, random_state=0)).fit(X, y)

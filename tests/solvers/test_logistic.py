@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from zoo import random_forest, random_node_weight, random_rows
 
 import kpp.solvers.newton
+from kpp import KPPEmbedding
 from kpp.geometry import PathMap, path_weights
 from kpp.solvers import NewtonProblem, log_loss, logistic_path
 
@@ -157,6 +159,129 @@ def test_max_iter_limits_the_products_within_a_step_too(way, max_iter):
     with pytest.warns(ConvergenceWarning):
         path = logistic_path(phi, codes, [1e-9], tol=1e-14, max_iter=max_iter)
     assert max_iter <= path.n_iter_by_alpha[0] <= max_iter + 1
+
+
+def radau_bound(matrix, vector, n_steps, node):
+    """Gauss and Radau's upper bound of x' A^-1 x, as Golub and Meurant have it: by Lanczos."""
+    basis, diagonal, beside = [vector / np.linalg.norm(vector)], [], []
+    for _ in range(n_steps):
+        following = matrix @ basis[-1]
+        diagonal.append(following @ basis[-1])
+        for other in basis * 2:
+            following = following - (following @ other) * other
+        beside.append(np.linalg.norm(following))
+        basis.append(following / beside[-1])
+    T = np.diag([*diagonal, 0.0]) + np.diag(beside, 1) + np.diag(beside, -1)
+    # The last entry that makes `node` an eigenvalue.
+    last = np.eye(n_steps)[-1] * beside[-1] ** 2
+    T[-1, -1] = node + np.linalg.solve(T[:-1, :-1] - node * np.eye(n_steps), last)[-1]
+    return np.linalg.inv(T)[0, 0] * (vector @ vector)
+
+
+@pytest.mark.parametrize("n_steps", [1, 2, 3, 5])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_conjugate_gradients_say_what_they_gained_and_what_is_left(
+    monkeypatch, n_steps, fit_intercept
+):
+    # Against the quadratic model of the objective in w and b, written out.
+    monkeypatch.setattr(kpp.solvers.newton, "FORCING", 0.0)
+    phi, codes, _ = make(2, n_rows=60)
+    problem = NewtonProblem(phi, codes, loss=log_loss(2), fit_intercept=fit_intercept)
+    alpha, rng = 1e-4, np.random.default_rng(1)
+    v, b = rng.normal(size=(60, 1)), rng.normal(size=1) * fit_intercept
+    gram = phi.gram()
+    score = gram @ v + b
+    gradient = (expit(score) - codes[:, None]) / 60
+    e, e_b = gradient + alpha * v, gradient.sum(axis=0) * fit_intercept
+    step, gram_step, step_b, promised, left, used = kpp.solvers.newton._conjugate_gradients(
+        problem._objective, alpha, score, (-e, -gram @ e, -e_b), 0.0, n_steps
+    )
+    assert used == n_steps
+    features = np.column_stack([phi.to_csr().toarray(), np.full(60, float(fit_intercept))])
+    penalty = np.eye(features.shape[1]) * alpha
+    penalty[-1, -1] = 0.0 if fit_intercept else 1.0  # what is not there stays
+    curvature = expit(score) * expit(-score) / 60
+    hessian = features.T @ (curvature * features) + penalty
+    slope = features.T @ gradient[:, 0]
+    slope[:-1] += alpha * (phi.T @ v)[:, 0]
+
+    def model(change):
+        return slope @ change + change @ hessian @ change / 2
+
+    found = np.append((phi.T @ step)[:, 0], step_b)
+    assert gram_step == pytest.approx(gram @ step, abs=1e-12)
+    assert -model(found) == pytest.approx(promised, rel=1e-9)
+    more = model(found) - model(-np.linalg.solve(hessian, slope))
+    # No eigenvalue is below alpha. With an intercept, whose direction rows of norm 1 can undo with
+    # coefficients of norm 1, none is below half of it.
+    assert 0 < more <= left * (2 if fit_intercept else 1 + 1e-9)
+    if not fit_intercept:
+        assert left + promised == pytest.approx(radau_bound(hessian, slope, n_steps, alpha) / 2)
+
+
+@pytest.mark.parametrize("alpha", [1e-6, 1.0, 1e3])
+def test_no_direction_of_the_intercepts_is_flatter_than_alpha(alpha):
+    # At the null model the Hessian of three intercepts is diag(p) - p p'.
+    codes = np.repeat([0, 1, 2], [150, 147, 3])
+    phi, _, _ = make(3)
+    share = np.array([150, 147, 3]) / 300
+    flattest = np.linalg.eigvalsh(np.diag(share) - np.outer(share, share))[1]
+    objective = NewtonProblem(phi, codes, loss=log_loss(3))._objective
+    assert objective.intercept_unit(alpha) * flattest >= alpha
+    assert objective.intercept_unit(1e-6) == 1.0  # small alphas need no other unit
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-2, 1e-3, 1e-4, 1e-6])
+def test_the_objective_is_within_the_tolerance_of_its_minimum(way, tol):
+    # Classes that a row's own leaf tells: the objective is small, and the tolerance is of itself.
+    phi, _, _ = make(2)
+    codes, alpha = phi.leaf_ids[0] % 2, 1e-9
+    sign = np.where(codes == 1, 1.0, -1.0)
+
+    def objective(path):
+        w = phi.T @ path.dual[0, :, 0]
+        score = phi @ w + path.intercept[0, 0]
+        return np.logaddexp(0, -sign * score).mean() + alpha / 2 * w @ w
+
+    least = objective(logistic_path(phi, codes, [alpha], tol=1e-13))
+    path = logistic_path(phi, codes, [alpha], tol=tol)
+    gap = objective(path) / least - 1
+    assert least < 0.1
+    assert -1e-12 <= gap <= path.residual[0] + 1e-12
+    assert path.residual[0] <= tol
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("size", [10.0, 1e3, 1e5])
+def test_a_start_far_off_does_not_matter(way, size, fit_intercept):
+    # Where scores are large the loss is flat, and Newton's steps from there lead further away.
+    phi, codes, _ = make(2)
+    problem = NewtonProblem(phi, codes, loss=log_loss(2), fit_intercept=fit_intercept)
+    problem.start_at(np.where(codes == 0, size, 0.0)[:, None], np.zeros(1))
+    found = problem.solve([1e-3], tol=1e-15)
+    expected = logistic_path(phi, codes, [1e-3], tol=1e-15, fit_intercept=fit_intercept)
+    assert found.converged.all()
+    assert found.dual == pytest.approx(expected.dual, abs=1e-5)
+
+
+@pytest.mark.parametrize("last", [1e-6, 1e-8, 1e-10])
+def test_an_alpha_far_below_the_others_is_solved_as_if_alone(last):
+    # What is extrapolated from 1, 0.9 and 0.8 is far from anything there.
+    X, codes = load_breast_cancer(return_X_y=True)
+    phi = KPPEmbedding(n_estimators=10, random_state=0).fit(X, codes).map_.on(X)
+    path = logistic_path(phi, codes, [1.0, 0.9, 0.8, last])
+    alone = logistic_path(phi, codes, [last])
+    assert path.converged.all()
+    sign = np.where(codes == 1, 1.0, -1.0)
+    found, expected = (
+        np.logaddexp(0, -sign * (phi @ (phi.T @ v) + b)).mean()
+        + last / 2 * np.square(phi.T @ v).sum()
+        for v, b in (
+            (path.dual[-1, :, 0], path.intercept[-1]),
+            (alone.dual[0, :, 0], alone.intercept[0]),
+        )
+    )
+    assert found == pytest.approx(expected, rel=2e-4)  # both within tol = 1e-4 of the least
 
 
 def test_refused_alphas():

@@ -190,3 +190,17 @@ def test_the_spread_of_rows_by_hand():
     # All rows in one place: 1, times the mean weight.
     same = phi.rows(np.zeros(N_ROWS, dtype=int))
     assert mean_squared_spread(same, weight) == pytest.approx(weight[weight > 0].mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [SquaredLoss(1), log_loss(2), log_loss(3)])
+def test_whether_one_more_alpha_costs_products(loss, monkeypatch):
+    monkeypatch.setattr("kpp.solvers.ridge.DENSE_ROWS", 0)
+    forest = random_forest(0, n_trees=5, most_splits=20)
+    weights = path_weights(forest, random_node_weight(0, forest))
+    phi = PathMap(forest, weights).on(random_rows(0, n_rows=N_ROWS))
+    target = random_target(loss, np.random.default_rng(0))
+    alone, both = (
+        pose(loss, phi, target, np.ones(N_ROWS)).solve(alphas, tol=1e-10).n_iter
+        for alphas in ([0.01], [0.02, 0.01])
+    )
+    assert (both == alone) == loss.alphas_share_products

@@ -200,6 +200,13 @@ def test_not_converged_is_said(monkeypatch):
     assert path.converged.tolist() == [False, True]
 
 
+def test_a_solution_without_a_gap_meets_any_tolerance():
+    phi, y, _ = make()
+    path = ridge_path(phi, y, [1.0], tol=0.0)  # few rows: diagonalised
+    assert path.residual.tolist() == [0.0]
+    assert path.converged.all()
+
+
 def test_constant_targets(way):
     phi, y, _ = make()
     path = ridge_path(phi, np.full(len(y), 7.0), [0.1])

@@ -288,7 +288,7 @@ class PathMap(MapBlock):
     def _rmatvec(self, r: Any) -> FloatArray:
         r = np.ascontiguousarray(r, dtype=np.float64).ravel()
         out = np.empty(self.forest.n_nodes)
-        self._each_run_of_trees(
+        self.each_run_of_trees(
             lambda block: node_sums(
                 self.leaf_ids,
                 self.forest.tree_offsets,
@@ -351,7 +351,7 @@ class PathMap(MapBlock):
         """Sum node values from the root down to each node, shape (n_nodes,)."""
         values = as_vector(values, self.forest.n_nodes)
         out = np.empty(self.forest.n_nodes)
-        self._each_run_of_trees(
+        self.each_run_of_trees(
             lambda block: path_sums(
                 self.forest.tree_offsets, self.forest.parent, values, *block, out
             )
@@ -365,7 +365,8 @@ class PathMap(MapBlock):
         n_blocks = max(1, min(most, work // WORK_PER_BLOCK))
         return blocks_of(self.forest.n_trees, n_blocks)
 
-    def _each_run_of_trees(self, work: Callable[[tuple[int, int]], None]) -> None:
+    def each_run_of_trees(self, work: Callable[[tuple[int, int]], None]) -> None:
+        """Call `work` on each run of trees; the runs must write to memory of their own."""
         blocks = self._tree_blocks()
         run_blocks(lambda b: work(blocks[b]), len(blocks), self.n_jobs)
 

@@ -33,8 +33,9 @@ DEFAULT_TAUS = np.logspace(-4, 2, 20)
 # then on until the last so many were worse than the best.
 FIRST_POINTS, FALLING_POINTS = 8, 3
 # Of several scores one fold finds the place, and the others look so many points to either side,
-# after a way down in steps of so many points.
-AROUND, AROUND_STEP = 2, 3
+# after a way down in steps of so many points. Where it has at least so many test rows, its choice
+# is precise enough.
+AROUND, AROUND_STEP, PILOT_ROWS = 2, 3, 4000
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
 
@@ -275,11 +276,16 @@ def _around(
     """Find the best tau of one fold, and score all folds around it.
 
     Several scores make every product dear. The other folds come down to that place in larger
-    steps, and see as many taus on either side as it takes for the best to lie within.
+    steps, and see as many taus on either side as it takes for the best to lie within. Where the
+    fold has many test rows, they see its best tau alone, once it is chosen.
     """
     pilot = fits[0]
     tried, _, merits, _ = _downward(taus, pilot.grid)
     middle = len(taus) - len(tried) + _last_best(merits)
+    if len(pilot.fold.test_rows) >= PILOT_ROWS:
+        # Scores and merit of all rows come with the fits that are kept.
+        unscored = np.zeros((1, *pilot.shape_of_scores))
+        return taus[middle : middle + 1], unscored, np.zeros(1), np.zeros(1)
     low, high = max(0, middle - AROUND), min(len(taus), middle + AROUND + 1)
     steps = taus[high:][::-1][::AROUND_STEP]
     run_blocks(lambda q: fits[q + 1].approach(steps), len(fits) - 1, n_jobs)
@@ -342,6 +348,7 @@ class _FoldFit:
         own = None if offset is None else offset[rows]
         self._problem = settings.pose(fold.train, target[rows], weight[rows], own)
         self._target, self._weight = target, weight
+        self.shape_of_scores = (len(weight), settings.task.loss.n_scores)
 
     def grid(self, taus: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Score taus on the test rows of this fold alone."""

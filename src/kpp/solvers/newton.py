@@ -209,6 +209,11 @@ class _Objective:
         """Start: v = 0 and the best intercept."""
         return np.zeros(self.offset.shape), self._null[0]
 
+    @cached_property
+    def null_value(self) -> float:
+        """The objective of the null model, for any alpha."""
+        return self.value(self.offset + self._null[0])
+
     def intercept_unit(self, alpha: float) -> float:
         """Factor of the intercept's part of inner products: 1 but for very large alphas."""
         # An eigenvalue below alpha would make the bound of what is left wrong. Measured in units
@@ -250,6 +255,12 @@ def _newton(
     score = objective.offset + gram_v + b
     loss, gradient = objective.loss_and_gradient(score)
     value = loss + alpha / 2 * dot(v, gram_v)
+    if n_products and value > objective.null_value:
+        # A guess, or what is extrapolated to an alpha far below the others, may lie where the loss
+        # is flat, and no step leads back.
+        v, b = objective.null_model()
+        gram_v, score = np.zeros_like(v), objective.offset + b
+        value, gradient = objective.loss_and_gradient(score)
     while True:
         e = gradient + alpha * v
         e_b = objective.vectors.column_sums(gradient) * float(objective.fit_intercept)
@@ -336,9 +347,12 @@ def _conjugate_gradients(
         used += 1
         rho, before = vectors.dot(r, gram_r) + unit * float(r_b @ r_b), rho
         # Gauss and Radau: no eigenvalue of the Hessian is below alpha, which bounds what is left
-        # (Meurant and Tichy's recurrence).
+        # (Meurant and Tichy's recurrence). With an intercept, whose direction is not penalised, it
+        # is an estimate: the least eigenvalue can be somewhat below.
         rest_weight = radau - length
-        radau = rest_weight / (alpha * rest_weight + rho / before)
+        inverse = alpha * rest_weight + rho / before
+        # Where the loss is flat to the last digit alpha is all there is.
+        radau = rest_weight / inverse if inverse > 0 else 1 / alpha
         left = radau * rho / 2
         # The model is worth solving as far as it is true.
         if left <= max(FORCING * promised, target / 2) or used >= max_iter:
