@@ -281,7 +281,8 @@ def test_thresholds_of_single_precision_are_met_exactly():
         rows = np.zeros((len(z), 10))
         rows[:, columns[0]] = np.asarray(z, dtype=np.float64) / weights[0]
         total = rotation.apply(rows)[:, tree.tree_.feature[0]]
-        goes_left = total.astype(np.float32) <= t
+        # Widened again: NumPy 1 would compare in single precision.
+        goes_left = total.astype(np.float32).astype(np.float64) <= t
         n_crossed += (goes_left != (total <= t)).sum()
         child = forest.take_trees([k])
         first_left = child.left[0]
