@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import accuracy_blend
 import fast_rates
 import mutations
 import numpy as np
@@ -135,6 +136,39 @@ def test_accuracy_defaults(tmp_path):
     arguments = ["--data-dir", tmp_path, "--out", tmp_path / "out"]
     subprocess.run([*command, *arguments], check=True, capture_output=True)
     assert "mean rank" in (tmp_path / "out" / "accuracy_defaults.md").read_text()
+
+
+def test_accuracy_blend(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    for name, target in (("made_numbers", X[:, 0]), ("made_classes", X[:, 0] > 0)):
+        table = pd.DataFrame(X, columns=list("abc")).assign(target=target)
+        table.to_csv(tmp_path / f"{name}.csv.gz", index=False)
+    sets = {"regression": ["made_numbers"], "classification": ["made_classes"]}
+    (tmp_path / "suite.json").write_text(json.dumps({"development": sets}))
+    command = [sys.executable, BENCHMARKS / "accuracy_blend.py", "--seeds", "1"]
+    arguments = ["--data-dir", tmp_path, "--out", tmp_path, "--methods", "extra trees", "blend"]
+    for _ in range(2):  # what is done is not done again
+        subprocess.run([*command, *arguments], check=True, capture_output=True)
+        lines = (tmp_path / "accuracy_blend.jsonl").read_text().splitlines()
+        assert [(row["data"], row["method"]) for row in map(json.loads, lines)] == [
+            (name, method)
+            for name in ("made_numbers", "made_classes")
+            for method in ("extra trees", "blend")
+        ]
+
+
+def test_wins_against_the_rival():
+    sets = [("small", "a", False), ("small", "b", False), ("large", "c", True)]
+    losses = {"a": (2.0, 1.0), "b": (1.0, 2.0), "c": (0.5, 0.4)}
+    rows = [
+        {"data": name, "method": method, "seed": 0, "loss": loss, "error": 0.1, "cpu_seconds": 1.0}
+        for name, pair in losses.items()
+        for method, loss in zip(("CatBoost", "blend"), pair, strict=True)
+    ]
+    text = accuracy_blend.to_markdown(rows, sets)
+    assert "| small, RMSE | blend | 2 | 1 | 1.250 | 1.000 |  | 1.00 |" in text
+    assert "| large, log loss | blend | 1 | 1 | 0.800 | 0.800 | 0 | 1.00 |" in text
 
 
 @pytest.mark.slow
