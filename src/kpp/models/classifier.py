@@ -36,7 +36,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         with a linear layer of its own, and their weights learned out of fold.
     n_estimators : int, default=100
         Number of trees of a forest given by name; with folds that grow trees, at least one a fold.
-        The boosted trees of a blend have twice as many rounds, in every fold.
+        In a blend forests given by name have three times as many trees, and the boosted trees
+        twice as many rounds, in every fold.
     node_weight : {"gain", "entropy", "variance", "uniform"}, array or callable, default="gain"
         Weight of each split, see `kpp.geometry.path_weights`.
     leaf_weight : None, float, {"variance", "uniform"}, array or callable, default=None

@@ -32,7 +32,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         for several targets without the boosted trees, which grow for one.
     n_estimators : int, default=100
         Number of trees of a forest given by name; with folds that grow trees, at least one a fold.
-        The boosted trees of a blend have twice as many rounds, in every fold.
+        In a blend forests given by name have three times as many trees, and the boosted trees
+        twice as many rounds, in every fold.
     node_weight : {"gain", "entropy", "variance", "uniform"}, array or callable, default="gain"
         Weight of each split, see `kpp.geometry.path_weights`.
     leaf_weight : None, float, {"variance", "uniform"}, array or callable, default=None
