@@ -115,6 +115,27 @@ def test_regimes_and_forests(run, tmp_path, regime, forest):
     assert load(out)[-1].forest == forest
 
 
+@pytest.mark.parametrize("task", ["reg", "cls"])
+def test_a_blend_from_fit_to_report(run, tmp_path, folder, task):
+    out, table = tmp_path / "m.kpp", folder / f"{task}.csv"
+    target = "price" if task == "reg" else "label"
+    common = ["--target", target, "--id", "id", "--forest", "blend", *FEW, "-o", out]
+    done = run("fit", table, *common)
+    assert done.code == 0, done.err
+    words = " ".join(done.out.split())
+    assert all(f"({name})" in words for name in ("trees", "boosted", "ladders"))
+    again = run("fit", table, *common, "--json").data
+    model = load(out)[-1]
+    assert again["alpha"] == model.alpha_
+    assert again["blend_weights"] == model.blend_weights_
+    for command in ("predict", "explain"):
+        made = run(command, out, table, "-o", tmp_path / f"{command}.csv")
+        assert made.code == 0, made.err
+    page = run("report", table, "--model", out, "-o", tmp_path / "page.html", "--max-rows", 2)
+    assert page.code == 0, page.err
+    assert run("info", out).code == 0
+
+
 def test_every_regime_that_grows_its_forest_is_offered():
     offered = {regime.value for regime in Regime}
     assert offered == {r.name for r in REGIMES.values() if not r.takes_grown_forest}

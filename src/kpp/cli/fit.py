@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kpp.bounds.assumptions import fit_rows_assumption
 from kpp.cli.console import Terminal
 from kpp.cli.files import save_model
@@ -76,11 +78,20 @@ def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
         "forest": fitted.options.forest,
         "trees": fitted.options.trees,
         "regime": model.regime_,
-        "alpha": alpha_of(model),
+        # Of a blend one a block.
+        "alpha": model.alpha_ if isinstance(model.alpha_, dict) else alpha_of(model),
+        "blend_weights": _plain(model.blend_weights_),
         "alpha_chosen": model.cv_scores_ is not None,
         "seconds": fitted.seconds,
         "scores": {k: None if s is None else s.to_dict() for k, s in fitted.scores.items()},
     }
+
+
+def _plain(weights: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Weights of candidates as JSON has them; several targets have a list each."""
+    if weights is None:
+        return None
+    return {name: np.asarray(weight).tolist() for name, weight in weights.items()}
 
 
 def _n_different(groups: Any) -> int | None:
@@ -108,7 +119,8 @@ def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> Non
             *groups,
             ("forest", f"{summary['forest']}, {summary['trees']} trees"),
             ("regime", f"{regime.name}: {regime.in_short} ({regime.number})"),
-            ("alpha", f"{short(summary['alpha'])}, {chosen}"),
+            ("alpha", f"{_alphas(summary['alpha'])}, {chosen}"),
+            *_weights(summary["blend_weights"]),
             ("time", f"{summary['seconds']:.1f} s"),
             ("model", summary["model"]),
         ]
@@ -118,6 +130,20 @@ def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> Non
     terminal.line()
     for text in _claims(fitted):
         terminal.line(text)
+
+
+def _alphas(alpha: float | dict[str, float]) -> str:
+    if not isinstance(alpha, dict):
+        return short(alpha)
+    return ", ".join(f"{short(own)} ({name})" for name, own in alpha.items())
+
+
+def _weights(weights: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """A line of what each candidate of a blend counts."""
+    if weights is None:
+        return []
+    listed = (f"{np.round(weight, 2)} {name}" for name, weight in weights.items())
+    return [("blend", "; ".join(listed))]
 
 
 def show_scores(scores: dict[str, Scores | None], terminal: Terminal) -> None:

@@ -25,6 +25,7 @@ class ForestName(StrEnum):
     extra_trees = "extra-trees"
     random_forest = "random-forest"
     boosted = "boosted"
+    blend = "blend"
 
 
 class GeometryForest(StrEnum):
