@@ -26,6 +26,7 @@ def test_speed_geometry(tmp_path):
     assert "| ratio |" in (tmp_path / "speed_geometry.md").read_text()
 
 
+@pytest.mark.slow
 def test_operator_norm(tmp_path):
     command = [sys.executable, BENCHMARKS / "operator_norm.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
@@ -34,6 +35,7 @@ def test_operator_norm(tmp_path):
     assert all(row["bound_below_error"] == 0 and row["bound"] > row["leading"] for row in table)
 
 
+@pytest.mark.slow
 def test_speed_fit(tmp_path):
     command = [sys.executable, BENCHMARKS / "speed_fit.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
@@ -45,6 +47,7 @@ def test_speed_fit(tmp_path):
     assert "times the growing" in (tmp_path / "speed_fit.md").read_text()
 
 
+@pytest.mark.slow
 def test_leaf_size(tmp_path):
     command = [sys.executable, BENCHMARKS / "leaf_size.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
@@ -92,6 +95,7 @@ def test_array_bytes():
     assert size_models.array_bytes({"a": a, "view": [a[::2], a[3:]], "b": (b"12345", {1})}) == 805
 
 
+@pytest.mark.slow
 def test_speed_explain(tmp_path):
     command = [sys.executable, BENCHMARKS / "speed_explain.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)

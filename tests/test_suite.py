@@ -155,6 +155,7 @@ def test_kill_and_resume(made, monkeypatch):
         start(other, out, data_dir=str(made))
 
 
+@pytest.mark.slow
 def test_no_task_outlives_a_killed_run(made, monkeypatch):
     monkeypatch.setenv("TRACK", str(made / "pid"))
     process = subprocess.Popen(
