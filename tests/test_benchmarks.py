@@ -128,6 +128,7 @@ def test_speed_report(tmp_path):
     assert "times faster" in (tmp_path / "speed_report.md").read_text()
 
 
+@pytest.mark.slow
 def test_accuracy_defaults(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
@@ -142,6 +143,7 @@ def test_accuracy_defaults(tmp_path):
     assert "mean rank" in (tmp_path / "out" / "accuracy_defaults.md").read_text()
 
 
+@pytest.mark.slow
 def test_accuracy_blend(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
