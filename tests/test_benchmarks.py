@@ -128,15 +128,20 @@ def test_speed_report(tmp_path):
     assert "times faster" in (tmp_path / "speed_report.md").read_text()
 
 
-@pytest.mark.slow
-def test_accuracy_defaults(tmp_path):
+def write_development_sets(folder):
+    """One small table of each task, and the list that names them."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     for name, target in (("made_numbers", X[:, 0]), ("made_classes", X[:, 0] > 0)):
         table = pd.DataFrame(X, columns=list("abc")).assign(target=target)
-        table.to_csv(tmp_path / f"{name}.csv.gz", index=False)
+        table.to_csv(folder / f"{name}.csv.gz", index=False)
     sets = {"regression": ["made_numbers"], "classification": ["made_classes"]}
-    (tmp_path / "suite.json").write_text(json.dumps({"development": sets}))
+    (folder / "suite.json").write_text(json.dumps({"development": sets}))
+
+
+@pytest.mark.slow
+def test_accuracy_defaults(tmp_path):
+    write_development_sets(tmp_path)
     command = [sys.executable, BENCHMARKS / "accuracy_defaults.py", "--seeds", "1"]
     arguments = ["--data-dir", tmp_path, "--out", tmp_path / "out"]
     subprocess.run([*command, *arguments], check=True, capture_output=True)
@@ -145,13 +150,7 @@ def test_accuracy_defaults(tmp_path):
 
 @pytest.mark.slow
 def test_accuracy_blend(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3))
-    for name, target in (("made_numbers", X[:, 0]), ("made_classes", X[:, 0] > 0)):
-        table = pd.DataFrame(X, columns=list("abc")).assign(target=target)
-        table.to_csv(tmp_path / f"{name}.csv.gz", index=False)
-    sets = {"regression": ["made_numbers"], "classification": ["made_classes"]}
-    (tmp_path / "suite.json").write_text(json.dumps({"development": sets}))
+    write_development_sets(tmp_path)
     command = [sys.executable, BENCHMARKS / "accuracy_blend.py", "--seeds", "1"]
     arguments = ["--data-dir", tmp_path, "--out", tmp_path, "--methods", "extra trees", "blend"]
     for _ in range(2):  # what is done is not done again

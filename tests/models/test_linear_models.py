@@ -247,6 +247,17 @@ def test_of_many_rows_and_classes_one_fold_chooses(monkeypatch):
     assert small(KPPClassifier).fit(X, y).alphas_.tolist() == every.alphas_.tolist()
 
 
+def test_at_the_edge_of_the_grid_all_folds_see_whether_it_goes_on(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    monkeypatch.setattr("kpp.models.selection.DEFAULT_TAUS", np.logspace(-1, 2, 12))
+    every = small(KPPClassifier).fit(X, y)
+    assert len(every.alphas_) > 1
+    monkeypatch.setattr("kpp.models.selection.PILOT_ROWS", 1)
+    model = small(KPPClassifier).fit(X, y)
+    assert model.alphas_.tolist() == every.alphas_.tolist()
+    assert model.alpha_ == every.alpha_
+
+
 def test_the_seed_of_a_forest_grows_different_groups(diabetes):
     X, y = diabetes
     model = KPPRegressor(ExtraTreesRegressor(10, random_state=0)).fit(X, y)

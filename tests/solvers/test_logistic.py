@@ -219,6 +219,22 @@ def test_conjugate_gradients_say_what_they_gained_and_what_is_left(
         assert left + promised == pytest.approx(radau_bound(hessian, slope, n_steps, alpha) / 2)
 
 
+def test_conjugate_gradients_where_the_loss_is_flat():
+    # Scores so far out that the curvature is exactly 0: the Hessian is alpha times the identity.
+    phi, codes, _ = make(2, n_rows=60)
+    problem = NewtonProblem(phi, codes, loss=log_loss(2), fit_intercept=False)
+    alpha, e = 0.5, np.random.default_rng(1).normal(size=(60, 1))
+    gram = phi.gram()
+    flat = np.full((60, 1), 1e4)
+    step, _, _, promised, left, used = kpp.solvers.newton._conjugate_gradients(
+        problem._objective, alpha, flat, (-e, -gram @ e, np.zeros(1)), 0.0, 5
+    )
+    assert used == 1
+    np.testing.assert_array_equal(step, -e / alpha)
+    assert promised == pytest.approx((e.T @ gram @ e).item() / (2 * alpha), rel=1e-12)
+    assert left == 0.0
+
+
 @pytest.mark.parametrize("alpha", [1e-6, 1.0, 1e3])
 def test_no_direction_of_the_intercepts_is_flatter_than_alpha(alpha):
     # At the null model the Hessian of three intercepts is diag(p) - p p'.

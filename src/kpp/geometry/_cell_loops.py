@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from kpp._compile import compiled
+from kpp.geometry._loops import down_the_sets
 
 
 @compiled("in i4[,]; in i8[]; i8; i8; i8; out u2[,]; out i8[]; out i8[]; out u2[,]")
@@ -112,12 +113,7 @@ def cells_matvec(
             total[:size] = 0.0
             for c in range(count):
                 total[np.uint64(cell_sets[tree, c])] += within[c]
-            for v in range(size - 1, 0, -1):
-                total[np.uint64(set_parent[root + v])] += total[v]
-            total[0] *= set_scale[root]
-            for v in range(1, size):
-                above = total[np.uint64(set_parent[root + v])]
-                total[v] = above + set_scale[root + v] * total[v]
+            down_the_sets(total, root, size, set_parent, set_scale)
             for c in range(count):
                 value[c] += total[np.uint64(cell_sets[tree, c])]
         for i in range(cells.shape[1]):

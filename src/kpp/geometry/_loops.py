@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kpp._compile import compiled
+from kpp._compile import compiled, loop_helper
 from kpp.forest.nodes import largest_tree
 
 
@@ -153,6 +153,17 @@ def compact_trees(
             diagonal[i] += alone[v]
 
 
+@loop_helper
+def down_the_sets(total: Any, root: Any, size: Any, set_parent: Any, set_scale: Any) -> None:
+    """Add the sums of sets into their parents; then sum s^2 times them down each path."""
+    for v in range(size - 1, 0, -1):
+        total[np.uint64(set_parent[root + v])] += total[v]
+    total[0] *= set_scale[root]
+    for v in range(1, size):
+        above = total[np.uint64(set_parent[root + v])]
+        total[v] = above + set_scale[root + v] * total[v]
+
+
 @compiled("in i4[,]; in i8[]; in i8[]; in i4[]; in f8[]; in f8[]; i8; i8; out f8[]")
 def compact_matvec(
     sets: Any,
@@ -175,12 +186,7 @@ def compact_matvec(
         total[:size] = 0.0
         for i in range(sets.shape[1]):
             total[np.uint64(sets[tree, i])] += r[i]
-        for v in range(size - 1, 0, -1):
-            total[np.uint64(set_parent[root + v])] += total[v]
-        total[0] *= set_scale[root]
-        for v in range(1, size):
-            above = total[np.uint64(set_parent[root + v])]
-            total[v] = above + set_scale[root + v] * total[v]
+        down_the_sets(total, root, size, set_parent, set_scale)
         for i in range(sets.shape[1]):
             out[i] += total[np.uint64(sets[tree, i])]
 

@@ -282,7 +282,8 @@ def _around(
     pilot = fits[0]
     tried, _, merits, _ = _downward(taus, pilot.grid)
     middle = len(taus) - len(tried) + _last_best(merits)
-    if len(pilot.fold.test_rows) >= PILOT_ROWS:
+    # At the edge of the grid all folds must see whether it goes on.
+    if len(pilot.fold.test_rows) >= PILOT_ROWS and 0 < middle < len(taus) - 1:
         # Scores and merit of all rows come with the fits that are kept.
         unscored = np.zeros((1, *pilot.shape_of_scores))
         return taus[middle : middle + 1], unscored, np.zeros(1), np.zeros(1)
