@@ -12,7 +12,6 @@ from kpp.bounds.assumptions import fit_rows_assumption
 from kpp.cli.console import Terminal
 from kpp.cli.files import save_model
 from kpp.models.asking import ask
-from kpp.models.linear import alpha_of
 from kpp.models.pipelines import has_learned
 from kpp.models.regimes import regime_of
 from kpp.reports.out_of_fold import out_of_fold_note
@@ -78,8 +77,7 @@ def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
         "forest": fitted.options.forest,
         "trees": fitted.options.trees,
         "regime": model.regime_,
-        # Of a blend one a block.
-        "alpha": model.alpha_ if isinstance(model.alpha_, dict) else alpha_of(model),
+        "alpha": model.alpha_,  # of a blend one a block
         "blend_weights": _plain(model.blend_weights_),
         "alpha_chosen": model.cv_scores_ is not None,
         "seconds": fitted.seconds,
