@@ -74,7 +74,7 @@ def small():
 def middle():
     """Diagnoses of a few hundred to a few thousand rows."""
     X, y = make_regression(1500, 8, noise=20.0, random_state=0)
-    model = KPPRegressor(n_estimators=10, alpha=0.3, random_state=0).fit(X, y)
+    model = KPPRegressor("extra-trees", n_estimators=10, alpha=0.3, random_state=0).fit(X, y)
     found = diagnose(model, X[:900], y[:900], sample="test")
     yield "diagnose", digest([o.value for o in found.observables], list(found.metrics.values()))
     yield "effective dimension", digest(float(effective_dimension(model, X)))

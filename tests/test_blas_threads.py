@@ -145,7 +145,7 @@ def test_a_forked_child_is_not_locked_out(two_threads):
 def test_a_fit_and_a_prediction_leave_the_limit_as_it_was(two_threads):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
-    model = KPPRegressor(n_estimators=3, random_state=0).fit(X, X[:, 0])
+    model = KPPRegressor("extra-trees", n_estimators=3, random_state=0).fit(X, X[:, 0])
     model.predict(X)
     assert set(blas_threads().values()) == {2}
     # A prediction adds leaf values and needs no BLAS: it never touches the limit.

@@ -83,12 +83,16 @@ def shown():
     X, y = load_iris(return_X_y=True, as_frame=True)
     two = (y > 0).astype(int)
     Xd, yd = load_diabetes(return_X_y=True, as_frame=True)
-    classifier = kpp.KPPClassifier(n_estimators=10, random_state=0).fit(X, two)
-    several = kpp.KPPClassifier(n_estimators=10, alpha=1e-3, random_state=0).fit(X, y)
+    classifier = kpp.KPPClassifier("extra-trees", n_estimators=10, random_state=0).fit(X, two)
+    several = kpp.KPPClassifier("extra-trees", n_estimators=10, alpha=1e-3, random_state=0).fit(
+        X, y
+    )
     honest = kpp.KPPClassifier(
-        n_estimators=10, regime="honest", center="partition", random_state=0
+        "extra-trees", n_estimators=10, regime="honest", center="partition", random_state=0
     ).fit(X, two)
-    regressor = kpp.KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(Xd, yd)
+    regressor = kpp.KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0).fit(
+        Xd, yd
+    )
     embedding = kpp.KPPEmbedding(n_estimators=10, random_state=0).fit(X, y)
     attribution = kpp.explain(classifier, X)
     certificate = kpp.certify(classifier, X)
@@ -395,7 +399,7 @@ def test_a_fitted_estimator_keeps_its_diagram_and_shows_its_fit(shown):
 
 def test_out_of_fold_score_is_that_of_the_out_of_fold_predictions():
     X, y = load_diabetes(return_X_y=True)
-    model = kpp.KPPRegressor(n_estimators=10, random_state=0).fit(X, y)
+    model = kpp.KPPRegressor("extra-trees", n_estimators=10, random_state=0).fit(X, y)
     facts = Reader(model._html_summary()).facts
     expected = np.mean(np.square(y - model.oof_prediction_))
     assert agree(facts["out-of-fold mean squared error"], expected)
@@ -431,13 +435,17 @@ def test_the_regime_says_what_may_be_claimed(regime, said):
 def test_a_frozen_search_says_that_its_score_flatters():
     X, y = load_diabetes(return_X_y=True)
     model = kpp.KPPRegressor(
-        n_estimators=5, alphas=[1e-2, 1.0, 1e2], alpha_selection="frozen", random_state=0
+        "extra-trees",
+        n_estimators=5,
+        alphas=[1e-2, 1.0, 1e2],
+        alpha_selection="frozen",
+        random_state=0,
     ).fit(X, y)
     assert any("flatters" in text for text in Reader(model._html_summary()).notes)
 
 
 def test_estimators_that_are_not_fitted_or_not_drawn(shown):
-    unfitted = kpp.KPPRegressor()
+    unfitted = kpp.KPPRegressor("extra-trees")
     with config_context(display="diagram"):
         assert "kpp-card" not in unfitted._repr_html_()
         assert "kpp-card" not in unfitted._repr_mimebundle_()["text/html"]

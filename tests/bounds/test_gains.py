@@ -236,7 +236,9 @@ def test_the_estimate_is_near_the_truth_where_the_gain_is_not():
 
 
 def test_what_the_interval_rests_on():
-    model = KPPRegressor(n_estimators=5, regime="honest", alpha=1.0, random_state=0).fit(X, Y)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=5, regime="honest", alpha=1.0, random_state=0
+    ).fit(X, Y)
     oracles = partition_oracles(model, X, Y, sample="fit")
     known = oracles.interval(y_range=(0, 400))
     assert known.is_guarantee
@@ -247,7 +249,7 @@ def test_what_the_interval_rests_on():
     assert not oracles.interval(y_range=(0, 100)).is_guarantee
     train = partition_oracles(model, X, Y, sample="train").interval(y_range=(0, 400))
     assert not train.is_guarantee
-    shared = KPPRegressor(n_estimators=5, alpha=1.0, random_state=0).fit(X, Y)
+    shared = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=0).fit(X, Y)
     assert not partition_oracles(shared, X, Y, sample="fit").interval(y_range=(0, 400)).is_guarantee
     # Wider at a smaller delta, and never beyond what a gain can be.
     wide = oracles.interval(1e-6, y_range=(0, 400))
@@ -292,7 +294,7 @@ def test_the_shape_that_fixes_lambda_does_not_depend_on_the_sample():
 
 
 def test_a_class_without_rows_leaves_nothing_to_say():
-    model = KPPClassifier(n_estimators=3, alpha=0.1, random_state=0)
+    model = KPPClassifier("extra-trees", n_estimators=3, alpha=0.1, random_state=0)
     model.fit(X, np.arange(442) % 3)
     rows = np.flatnonzero(np.arange(442) % 3 < 2)
     found = partition_oracles(model, X[rows], (np.arange(442) % 3)[rows]).interval()

@@ -54,7 +54,9 @@ def test_one_other_label_is_noticed(task, regime, alpha, weighted):
 
 @pytest.mark.filterwarnings("ignore:These rows were called test rows:UserWarning")
 def test_every_function_asks():
-    model = KPPRegressor(n_estimators=6, regime="honest", alpha=1.0, random_state=0).fit(DX, DY)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=6, regime="honest", alpha=1.0, random_state=0
+    ).fit(DX, DY)
     other = DY[::-1].copy()
     for function in (risk_bounds, bound_path, bias_variance):
         with pytest.raises(ValueError, match="this y is another"):
@@ -70,7 +72,7 @@ def test_every_function_asks():
 
 
 def test_a_constant_target():
-    model = KPPRegressor(n_estimators=3, alpha=1.0).fit(DX, np.full(442, 3.0))
+    model = KPPRegressor("extra-trees", n_estimators=3, alpha=1.0).fit(DX, np.full(442, 3.0))
     check_same_target(ask(model), np.full(442, 3.0))
     with pytest.raises(ValueError, match="this y is another"):
         check_same_target(ask(model), np.full(442, 5.0))
@@ -80,7 +82,9 @@ def test_a_constant_target():
 def test_two_of_three_classes_in_the_fit_fold(has_digest):
     # One score is then written as two halves, and penalised as one.
     y = (Y + 1).copy()
-    model = KPPClassifier(n_estimators=5, regime="honest", alpha=1e-2, random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=5, regime="honest", alpha=1e-2, random_state=0
+    )
     y[model.fit(X, Y).partition_rows_[:5]] = 0
     model.set_params(tol=1e-20).fit(X, y)
     if not has_digest:  # then the equations tell, as in older files
@@ -108,7 +112,7 @@ def test_a_model_without_a_digest_is_known_by_its_equations(task):
 def test_a_target_in_single_precision_is_the_same_target(weighted):
     # A file may have rounded it: 2^-24 of each number.
     y, weight = DY / 3, np.random.default_rng(0).uniform(0.5, 2, len(DY)) if weighted else None
-    model = KPPRegressor(n_estimators=6, alpha=0.1, random_state=0, tol=1e-20)
+    model = KPPRegressor("extra-trees", n_estimators=6, alpha=0.1, random_state=0, tol=1e-20)
     model.fit(DX, y, sample_weight=weight)
     model.fit_record_ = replace(model.fit_record_, target_digest=None)
     rounded = y.astype(np.float32).astype(float)
@@ -121,7 +125,7 @@ def test_a_target_in_single_precision_is_the_same_target(weighted):
 def test_a_target_that_hardly_varies_is_known_up_to_its_rounding():
     # Numbers near 1e9 have steps of 1e-7, and these differ by a few: no solver gets closer.
     y = 1e9 + 1e-6 * np.random.default_rng(0).normal(size=len(DY))
-    model = KPPRegressor(n_estimators=6, alpha=0.1, random_state=0).fit(DX, y)
+    model = KPPRegressor("extra-trees", n_estimators=6, alpha=0.1, random_state=0).fit(DX, y)
     model.fit_record_ = replace(model.fit_record_, target_digest=None, tol=1e-12)
     check_same_target(ask(model), y)
     with pytest.raises(ValueError, match="do not solve its problem"):
@@ -130,7 +134,9 @@ def test_a_target_that_hardly_varies_is_known_up_to_its_rounding():
 
 def test_a_tolerance_is_of_the_spread_not_of_the_mean():
     y = DY + 1e4
-    model = KPPRegressor(n_estimators=6, alpha=0.1, random_state=0, tol=1e-20).fit(DX, y)
+    model = KPPRegressor("extra-trees", n_estimators=6, alpha=0.1, random_state=0, tol=1e-20).fit(
+        DX, y
+    )
     model.fit_record_ = replace(model.fit_record_, target_digest=None)
     check_same_target(ask(model), y)
     noise = np.random.default_rng(0).normal(size=len(y))
@@ -140,7 +146,9 @@ def test_a_tolerance_is_of_the_spread_not_of_the_mean():
 
 def test_several_targets_are_known_by_their_equations():
     y = np.column_stack([DY, DY[::-1]])
-    model = KPPRegressor(n_estimators=6, alpha=0.1, random_state=0, tol=1e-20).fit(DX, y)
+    model = KPPRegressor("extra-trees", n_estimators=6, alpha=0.1, random_state=0, tol=1e-20).fit(
+        DX, y
+    )
     model.fit_record_ = replace(model.fit_record_, target_digest=None)
     check_same_target(ask(model), y)
     with pytest.raises(ValueError, match="do not solve its problem"):
@@ -150,7 +158,7 @@ def test_several_targets_are_known_by_their_equations():
 def test_a_fit_that_was_cut_off_is_not_asked():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = KPPRegressor(n_estimators=20, alpha=1e-6, max_iter=3).fit(DX, DY)
+        model = KPPRegressor("extra-trees", n_estimators=20, alpha=1e-6, max_iter=3).fit(DX, DY)
     model.fit_record_ = replace(model.fit_record_, target_digest=None)
     check_same_target(ask(model), DY)
 
@@ -161,7 +169,12 @@ def test_a_fit_that_was_cut_off_is_not_asked():
 @pytest.mark.parametrize("regime", ["shared", "honest"])
 def test_rows_of_the_fit_are_no_test_rows(regime):
     model = KPPClassifier(
-        n_estimators=20, regime=regime, alpha=1e-2, fit_intercept=False, random_state=0
+        "extra-trees",
+        n_estimators=20,
+        regime=regime,
+        alpha=1e-2,
+        fit_intercept=False,
+        random_state=0,
     ).fit(X[::2], Y[::2])
     fit = model.fit_rows_
     for rows in (X[::2], X[::2][fit]):
@@ -173,7 +186,9 @@ def test_rows_of_the_fit_are_no_test_rows(regime):
 
 
 def test_some_rows_of_the_fit_among_others():
-    model = KPPRegressor(n_estimators=30, alpha=1.0, random_state=0).fit(DX[:300], DY[:300])
+    model = KPPRegressor("extra-trees", n_estimators=30, alpha=1.0, random_state=0).fit(
+        DX[:300], DY[:300]
+    )
     shuffled = np.random.default_rng(0).permutation(300)
     assert "among them" in seen_rows(ask(model), model.at(DX[shuffled]))
     assert "50 of these 50 rows" in seen_rows(ask(model), model.at(DX[:50]))
@@ -227,7 +242,9 @@ def test_rows_that_were_changed_a_little_are_known_by_20_trees(n_changed):
 def test_copies_are_a_chance_up_to_what_the_fit_lets_expect():
     # None of 300 rows equals another: with probability 1 - 1e-4 fewer than 1 - (1e-4)^(1/300) do,
     # and of 100 such rows at most the quantile of a binomial.
-    model = KPPRegressor(n_estimators=3, alpha=1.0, random_state=0).fit(DX[:300], DY[:300])
+    model = KPPRegressor("extra-trees", n_estimators=3, alpha=1.0, random_state=0).fit(
+        DX[:300], DY[:300]
+    )
     most = int(binom.ppf(1 - 1e-4, 100, 1 - 1e-4 ** (1 / 300)))
     for n_copies, is_chance in ((most, True), (most + 1, False)):
         rows = model.at(np.vstack([DX[:n_copies], DX[300 : 400 - n_copies]]))
@@ -245,7 +262,9 @@ def test_leaves_tell_rows_apart_where_95_percent_are_alone(n_pairs):
 
 
 def test_a_sample_of_one_row():
-    model = KPPClassifier(n_estimators=5, alpha=1e-2, random_state=0).fit(X[:300], Y[:300])
+    model = KPPClassifier("extra-trees", n_estimators=5, alpha=1e-2, random_state=0).fit(
+        X[:300], Y[:300]
+    )
     row = X[300:301]
     bound = risk_bounds(model, row, model.predict(row), sample="test")["held-out kl"]
     # A risk above p shows no error in one draw with probability 1 - p: delta at p = 1 - delta.
@@ -256,6 +275,8 @@ def test_a_sample_of_one_row():
 
 @pytest.mark.filterwarnings("ignore:These rows were called test rows:UserWarning")
 def test_the_dashboard_says_that_the_labels_were_seen():
-    model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(DX[:300], DY[:300])
+    model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(
+        DX[:300], DY[:300]
+    )
     assert "KPP009" in diagnose(model, DX[:300], DY[:300]).codes
     assert "KPP009" not in diagnose(model, DX[300:], DY[300:]).codes

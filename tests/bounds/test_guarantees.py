@@ -97,7 +97,9 @@ def test_a_bound_that_counts_groups():
 def test_the_bound_by_groups_by_hand():
     rng = np.random.default_rng(1)
     groups = np.array([0, 0, 0, 1, 2, 2, 3])
-    model = KPPClassifier(n_estimators=5, alpha=1e-2, random_state=0).fit(X[:300], Y[:300])
+    model = KPPClassifier("extra-trees", n_estimators=5, alpha=1e-2, random_state=0).fit(
+        X[:300], Y[:300]
+    )
     rows = X[rng.choice(np.arange(300, len(X)), len(groups), replace=False)]
     wrong = np.array([1, 0, 0, 0, 1, 1, 0])
     y = np.where(wrong == 1, 1 - model.predict(rows), model.predict(rows))
@@ -135,7 +137,7 @@ def test_the_bound_by_groups_holds_where_that_by_rows_does_not():
     # All rows of a group share a label that nothing explains: every predictor is wrong on half.
     rng = np.random.default_rng(0)
     rows, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
-    model = KPPClassifier(n_estimators=3, alpha=1e-2, random_state=0).fit(rows, y)
+    model = KPPClassifier("extra-trees", n_estimators=3, alpha=1e-2, random_state=0).fit(rows, y)
     groups, failed = np.repeat(np.arange(20), [*range(1, 20), 60]), {}
     for _ in range(150):
         fresh = rng.normal(size=(len(groups), 2))
@@ -171,7 +173,9 @@ def test_test_rows_of_a_grouped_fit_need_their_groups():
 
 def test_folds_of_the_fit_do_not_make_other_rows_dependent():
     # Stratified folds tie the labels of the fit to each other, not those of rows drawn later.
-    model = KPPClassifier(n_estimators=3, regime="cross-fit", cv=3, alpha=1e-2, random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=3, regime="cross-fit", cv=3, alpha=1e-2, random_state=0
+    )
     model.fit(X[:200], Y[:200])
     on_fit = risk_bounds(model, X[:200], Y[:200])
     assert not any(bound.is_guarantee for bound in on_fit)
@@ -207,7 +211,9 @@ def test_a_number_of_folds_keeps_groups_whole(regime, estimator):
 
 def test_folds_that_divide_groups_are_noticed():
     groups = np.arange(len(DY)) // 20
-    model = KPPRegressor(n_estimators=6, cv=KFold(3, shuffle=True, random_state=0), random_state=0)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=6, cv=KFold(3, shuffle=True, random_state=0), random_state=0
+    )
     with pytest.warns(UserWarning, match=r"divides \d+ of 23 groups between folds"):
         model.fit(DX, DY, groups=groups)
     assert model.fit_record_.divided_groups > 15
@@ -299,7 +305,7 @@ def test_partition_rows_are_no_test_rows():
 @pytest.mark.parametrize("declared", [False, True])
 @pytest.mark.filterwarnings("ignore:These rows were called test rows:UserWarning")
 def test_shuffled_rows_of_the_fit_are_known_whatever_the_forest(n_trees, declared):
-    model = KPPClassifier(n_estimators=n_trees, alpha=1e-3, random_state=0).fit(X, Y)
+    model = KPPClassifier("extra-trees", n_estimators=n_trees, alpha=1e-3, random_state=0).fit(X, Y)
     order = np.random.default_rng(0).permutation(len(Y))
     kwargs = {"sample": "test", "independent_duplicates": declared}
     assert not any(b.is_guarantee for b in risk_bounds(model, X[order], Y[order], **kwargs))
@@ -384,7 +390,12 @@ def test_whole_numbers_beyond_single_precision_differ():
 
 def test_parameters_set_after_the_fit_change_nothing():
     model = KPPClassifier(
-        n_estimators=6, regime="cross-fit", alpha=1e-2, class_weight="balanced", random_state=0
+        "extra-trees",
+        n_estimators=6,
+        regime="cross-fit",
+        alpha=1e-2,
+        class_weight="balanced",
+        random_state=0,
     ).fit(X, Y)
     before = [(str(b), b.is_guarantee) for b in risk_bounds(model, X, Y)]
     assert not any(is_guarantee for _, is_guarantee in before)
@@ -407,7 +418,9 @@ def test_the_intercept_is_that_of_the_fit():
 def test_one_place_decides_for_oracles_and_bounds():
     folds = {"stratified": 5, "random": KFold(5, shuffle=True, random_state=0)}
     for kind, cv in folds.items():
-        model = KPPClassifier(n_estimators=5, regime="cross-fit", alpha=1e-2, cv=cv, random_state=0)
+        model = KPPClassifier(
+            "extra-trees", n_estimators=5, regime="cross-fit", alpha=1e-2, cv=cv, random_state=0
+        )
         model.fit(X, Y)
         assert model.fit_record_.folds == kind
         bound = risk_bounds(model, X, Y)["PAC-Bayes-kl, fold 0"]
@@ -423,7 +436,9 @@ class PeekingKFold(KFold):
 
 def test_a_derived_splitter_is_not_trusted():
     cv = PeekingKFold(5, shuffle=True, random_state=0)
-    model = KPPRegressor(n_estimators=5, regime="cross-fit", alpha=1.0, cv=cv).fit(DX, DY)
+    model = KPPRegressor("extra-trees", n_estimators=5, regime="cross-fit", alpha=1.0, cv=cv).fit(
+        DX, DY
+    )
     assert model.fit_record_.folds == "given"
     bound = risk_bounds(model, DX, DY, y_range=(0, 400))["PAC-Bayes-kl, squared loss, fold 0"]
     assert failing(bound) == {"independent rows"}

@@ -211,7 +211,9 @@ def test_fixed_regime():
 
 
 def test_cross_fit_fold_by_fold_and_averaged():
-    model = KPPClassifier(n_estimators=9, regime="cross-fit", alpha=1e-2, cv=3, random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=9, regime="cross-fit", alpha=1e-2, cv=3, random_state=0
+    )
     stratified = informed_bounds(model.fit(X, Y), X, Y)
     assert not any(bound.is_guarantee for bound in stratified)
     assert "stratified" in stratified[0].failing[0].why
@@ -227,7 +229,9 @@ def test_cross_fit_fold_by_fold_and_averaged():
     mean = bounds["ramp, mean over folds"]
     assert mean.total == pytest.approx(np.mean([bound.total for bound in folds]))
     assert "not convex" in mean.failing[0].why
-    numbers = KPPRegressor(n_estimators=9, regime="cross-fit", alpha=1.0, cv=3, random_state=0)
+    numbers = KPPRegressor(
+        "extra-trees", n_estimators=9, regime="cross-fit", alpha=1.0, cv=3, random_state=0
+    )
     bounds = informed_bounds(numbers.fit(DX, DY), DX, DY, y_range=(0, 400))
     assert bounds[3].name == "clipped squared loss, mean over folds"
     assert bounds[3].is_guarantee
@@ -329,7 +333,9 @@ def test_folds_of_a_weighted_cross_fit_average_to_the_model(classes):
 
 def test_a_class_of_zero_weight_is_absent_from_a_fold():
     cv = KFold(3)
-    model = KPPClassifier(n_estimators=6, regime="cross-fit", alpha=0.1, cv=cv, random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=6, regime="cross-fit", alpha=0.1, cv=cv, random_state=0
+    )
     first = np.isin(np.arange(len(X)), next(cv.split(X))[1])
     weight = np.where(first & (Y == 1), 0.0, 1.0)
     model.fit(X, Y, sample_weight=weight)
@@ -342,7 +348,9 @@ def test_a_class_of_zero_weight_is_absent_from_a_fold():
 
 
 def test_limits_that_the_target_contradicts_are_no_guarantee(regressor):
-    cross = KPPRegressor(n_estimators=6, regime="cross-fit", cv=3, alpha=1.0).fit(DX, DY)
+    cross = KPPRegressor("extra-trees", n_estimators=6, regime="cross-fit", cv=3, alpha=1.0).fit(
+        DX, DY
+    )
     far = ("range of Y", "bound M of |Y|")
     for model, sample in ((regressor, "fit"), (regressor, "test"), (cross, "fit")):
         good = risk_bounds(model, DX, DY, sample=sample, y_range=(0, 400))
@@ -389,7 +397,7 @@ def test_limits_that_are_none(regressor, limits):
 
 
 def test_refusals(classifier):
-    shared = KPPClassifier(n_estimators=5, alpha=1e-2).fit(X, Y)
+    shared = KPPClassifier("extra-trees", n_estimators=5, alpha=1e-2).fit(X, Y)
     with pytest.raises(ValueError, match="regime='shared'"):
         informed_bounds(shared, X, Y)
     with pytest.raises(ValueError, match="regime='honest' or 'fixed'"):

@@ -105,7 +105,9 @@ def test_multiclass_and_several_forests():
 
 def test_fit_and_train_take_what_was_given_to_fit():
     # The same words as everywhere: all rows of the fit, of which the fit fold is taken.
-    model = KPPRegressor(n_estimators=5, regime="honest", alpha=1.0, random_state=0).fit(X, Y)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=5, regime="honest", alpha=1.0, random_state=0
+    ).fit(X, Y)
     fit = model.fit_rows_
     whole = partition_oracles(model, X, Y, sample="train")
     assert (whole.is_honest, whole.n_rows) == (False, 442)
@@ -118,7 +120,9 @@ def test_fit_and_train_take_what_was_given_to_fit():
 
 
 def test_cross_fit_is_taken_fold_by_fold():
-    model = KPPRegressor(n_estimators=9, regime="cross-fit", cv=3, alpha=1.0, random_state=0)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=9, regime="cross-fit", cv=3, alpha=1.0, random_state=0
+    )
     model.fit(X, Y)
     oracles = partition_oracles(model, X, Y, sample="fit")
     assert oracles.is_honest

@@ -23,13 +23,18 @@ DX, DY = load_diabetes(return_X_y=True)
 
 @pytest.fixture(scope="module")
 def classifier():
-    return KPPClassifier(n_estimators=10, alpha=1e-3, random_state=0).fit(X, Y)
+    return KPPClassifier("extra-trees", n_estimators=10, alpha=1e-3, random_state=0).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
 def honest():
     return KPPClassifier(
-        n_estimators=10, alpha=1e-3, regime="honest", center="partition", random_state=0
+        "extra-trees",
+        n_estimators=10,
+        alpha=1e-3,
+        regime="honest",
+        center="partition",
+        random_state=0,
     ).fit(X, Y)
 
 
@@ -111,7 +116,7 @@ def test_calibration_is_pointwise(classifier):
 
 def test_multiclass_losses_and_calibration():
     X3, y3 = load_iris(return_X_y=True)
-    model = KPPClassifier(n_estimators=10, alpha=1e-2, random_state=0).fit(X3, y3)
+    model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-2, random_state=0).fit(X3, y3)
     report = risk_bounds(model, X3, y3)
     uniform = report["CL-03 uniform logistic"]
     expected = -np.log(model.predict_proba(X3)[np.arange(150), y3]).mean()
@@ -144,7 +149,9 @@ def test_a_shared_model_has_no_guarantee_on_its_own_rows(classifier):
 
 
 def test_test_rows_fix_the_radius_beforehand():
-    model = KPPClassifier(n_estimators=10, alpha=1e-3, fit_intercept=False, random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=10, alpha=1e-3, fit_intercept=False, random_state=0
+    )
     model.fit(X[::2], Y[::2])
     report = risk_bounds(model, X[1::2], Y[1::2], sample="test")
     assert report["CL-03 uniform logistic"].is_guarantee
@@ -152,7 +159,9 @@ def test_test_rows_fix_the_radius_beforehand():
     assert held_out.is_guarantee
     assert held_out.empirical_risk == pytest.approx(1 - model.score(X[1::2], Y[1::2]))
     assert held_out.empirical_risk < held_out.total < held_out.trivial_level
-    model = KPPClassifier(n_estimators=10, alpha=1e-3, random_state=0).fit(X[::2], Y[::2])
+    model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-3, random_state=0).fit(
+        X[::2], Y[::2]
+    )
     report = risk_bounds(model, X[1::2], Y[1::2], sample="test")
     assert [a.name for a in report["CL-03 uniform logistic"].failing] == ["homogeneous class"]
 
@@ -197,7 +206,9 @@ def test_several_forests_have_a_larger_norm(forests, is_attained):
 
 def test_cross_fit_fold_by_fold():
     cv = KFold(4, shuffle=True, random_state=0)
-    model = KPPRegressor(n_estimators=8, regime="cross-fit", alpha=1.0, cv=cv, random_state=0)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=8, regime="cross-fit", alpha=1.0, cv=cv, random_state=0
+    )
     model.fit(DX, DY)
     report = risk_bounds(model, DX, DY, delta=0.2)
     folds = [b for b in report if b.name.startswith("RG-03 uniform squared, proof")]
@@ -214,7 +225,9 @@ def test_cross_fit_fold_by_fold():
 
 def test_cross_fit_intercepts_of_a_classifier():
     cv = KFold(4, shuffle=True, random_state=0)
-    model = KPPClassifier(n_estimators=8, regime="cross-fit", alpha=1e-2, cv=cv, random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=8, regime="cross-fit", alpha=1e-2, cv=cv, random_state=0
+    )
     model.fit(X, Y)
     parts = sample_of(ask(model), X, Y, "fit").folds()
     assert np.mean([part.intercept[0] for part in parts]) == pytest.approx(
@@ -261,6 +274,6 @@ def test_bad_input(classifier, change, match):
 def test_other_objects_are_refused():
     with pytest.raises(TypeError, match="KPPRegressor or KPPClassifier"):
         risk_bounds(KPPEmbedding(n_estimators=3).fit(X, Y), X, Y)
-    many = KPPRegressor(n_estimators=3, alpha=1.0).fit(DX, np.column_stack([DY, DY]))
+    many = KPPRegressor("extra-trees", n_estimators=3, alpha=1.0).fit(DX, np.column_stack([DY, DY]))
     with pytest.raises(ValueError, match="one model per target"):
         risk_bounds(many, DX, DY)

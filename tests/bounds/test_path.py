@@ -69,7 +69,9 @@ def test_best_and_trivial():
 def test_the_default_alphas():
     # 17 steps, half a power of 10 apart, from a hundredth of the fit's alpha; and infinity.
     X, y = load_breast_cancer(return_X_y=True)
-    model = KPPClassifier(n_estimators=3, regime="honest", alpha=0.01, random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=3, regime="honest", alpha=0.01, random_state=0
+    )
     path = bound_path(model.fit(X[:200], y[:200]), X[:200], y[:200])
     expected = [0.01 * 10 ** (k / 2) for k in range(-4, 13)]
     np.testing.assert_allclose(path.alphas[:-1], expected, rtol=1e-12)
@@ -82,7 +84,7 @@ def test_the_default_alphas():
 
 def test_the_scale_of_squared_losses_is_the_squared_width():
     X, y = load_diabetes(return_X_y=True)
-    model = KPPRegressor(n_estimators=3, regime="honest", alpha=1.0, random_state=0)
+    model = KPPRegressor("extra-trees", n_estimators=3, regime="honest", alpha=1.0, random_state=0)
     model.fit(X[:150], y[:150])
     path = bound_path(model, X[:150], y[:150], alphas=[1.0], y_range=(0.0, 400.0))
     assert path.scale == 400.0**2

@@ -69,6 +69,7 @@ def test_logistic_loss_of_several_classes_by_hand():
 def test_cross_fit_folds_and_what_still_fails():
     cv = KFold(3, shuffle=True, random_state=0)
     model = KPPRegressor(
+        "extra-trees",
         n_estimators=6,
         regime="cross-fit",
         cv=cv,
@@ -82,7 +83,9 @@ def test_cross_fit_folds_and_what_still_fails():
         assert report[f"RG-03 uniform squared, proof, fold {q}"].is_guarantee
     with pytest.raises(RefusedError, match="fold 0"):
         risk_bounds(model, X, Y, y_range=(0, 400), radius=150.0)
-    shared = KPPRegressor(n_estimators=5, alpha=1.0, max_norm=300.0, random_state=0).fit(X, Y)
+    shared = KPPRegressor(
+        "extra-trees", n_estimators=5, alpha=1.0, max_norm=300.0, random_state=0
+    ).fit(X, Y)
     failing = risk_bounds(shared, X, Y, y_range=(0, 400), radius=300.0)["RG-02 trace"].failing
     assert [a.name for a in failing] == [
         "representation independent of the sample",

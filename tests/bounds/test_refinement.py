@@ -119,7 +119,9 @@ def test_samples_and_refusals():
     for wrong in (0, 7, 1.5):
         with pytest.raises(ValueError, match="between 1 and the 6 trees"):
             common_refinement(model, X, Y, n_trees=wrong)
-    crossed = KPPRegressor(n_estimators=6, regime="cross-fit", cv=3, alpha=1.0, random_state=0)
+    crossed = KPPRegressor(
+        "extra-trees", n_estimators=6, regime="cross-fit", cv=3, alpha=1.0, random_state=0
+    )
     with pytest.raises(RefusedError, match="rows of their own"):
         common_refinement(crossed.fit(X, Y), X, Y, sample="fit")
     with pytest.raises(RefusedError, match="one column"):

@@ -242,12 +242,14 @@ def test_refusals(paper):
     with pytest.raises(ValueError, match="must not be negative"):
         bias_variance(paper, X, Y, noise_variance=-1.0)
     cancer = load_breast_cancer(return_X_y=True)
-    classifier = KPPClassifier(n_estimators=3, alpha=1e-2).fit(*cancer)
+    classifier = KPPClassifier("extra-trees", n_estimators=3, alpha=1e-2).fit(*cancer)
     with pytest.raises(TypeError, match="KPPRegressor"):
         bias_variance(classifier, *cancer)
     with pytest.raises(ValueError, match="alpha must be given"):
         effective_dimension(classifier, cancer[0])
-    cross = KPPRegressor(n_estimators=3, regime="cross-fit", cv=3, alpha=1.0).fit(X, Y)
+    cross = KPPRegressor("extra-trees", n_estimators=3, regime="cross-fit", cv=3, alpha=1.0).fit(
+        X, Y
+    )
     with pytest.raises(ValueError, match="not cross-fit"):
         bias_variance(cross, X, Y)
     with pytest.raises(ValueError, match="alpha must be positive"):
@@ -265,7 +267,9 @@ def test_a_spectrum_of_nothing_but_zeros():
 
 
 def test_the_dimension_is_the_middle_of_both_quadratures():
-    model = KPPRegressor(n_estimators=5, alpha=1.0, random_state=0).fit(X[:120], Y[:120])
+    model = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=0).fit(
+        X[:120], Y[:120]
+    )
     spectrum = gram_spectrum(model.map_, exact_rows=0, n_steps=4)
     alpha = 0.05
     found = spectrum.effective_dimension(alpha)

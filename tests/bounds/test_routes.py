@@ -25,15 +25,22 @@ X, Y = load_breast_cancer(return_X_y=True)
 DX, DY = load_diabetes(return_X_y=True)
 FOREST = FrozenEstimator(ExtraTreesRegressor(6, random_state=0).fit(DX[:99], DY[:99]))
 MODELS = {
-    "shared": KPPRegressor(n_estimators=6, alpha=1.0, random_state=0),
+    "shared": KPPRegressor("extra-trees", n_estimators=6, alpha=1.0, random_state=0),
     "honest": KPPRegressor(
-        n_estimators=6, alpha=1.0, regime="honest", center="partition", random_state=0
+        "extra-trees",
+        n_estimators=6,
+        alpha=1.0,
+        regime="honest",
+        center="partition",
+        random_state=0,
     ),
     "fixed": KPPRegressor(FOREST, alpha=1.0, regime="fixed"),
     "two forests": KPPRegressor(
         [("a", "extra-trees"), ("b", "random-forest")], n_estimators=6, alpha=1.0, random_state=0
     ),
-    "cross-fit": KPPRegressor(n_estimators=6, alpha=1.0, regime="cross-fit", cv=3, random_state=0),
+    "cross-fit": KPPRegressor(
+        "extra-trees", n_estimators=6, alpha=1.0, regime="cross-fit", cv=3, random_state=0
+    ),
 }
 
 
@@ -117,7 +124,9 @@ def test_the_smoother_takes_routed_rows(routed):
 
 
 def test_rows_of_another_model_are_refused():
-    model, other = (KPPRegressor(n_estimators=3, alpha=a).fit(DX, DY) for a in (1.0, 2.0))
+    model, other = (
+        KPPRegressor("extra-trees", n_estimators=3, alpha=a).fit(DX, DY) for a in (1.0, 2.0)
+    )
     for function in (risk_bounds, diagnose, partition_oracles):
         with pytest.raises(ValueError, match="routed by another model"):
             function(model, other.at(DX), DY)
@@ -127,7 +136,7 @@ def test_rows_of_another_model_are_refused():
 
 
 def test_a_pipeline_is_its_model_at_prepared_rows():
-    inner = KPPClassifier(n_estimators=6, alpha=1e-2, random_state=0)
+    inner = KPPClassifier("extra-trees", n_estimators=6, alpha=1e-2, random_state=0)
     pipeline = make_pipeline(StandardScaler(), inner).fit(X[::2], Y[::2])
     prepared = pipeline[0].transform(X)
     new, labels = X[1::2], Y[1::2]
@@ -167,7 +176,9 @@ def test_a_preparation_that_has_learned_leaves_no_guarantee_on_the_rows_of_the_f
 
 
 def test_other_ends_of_a_pipeline_are_refused():
-    pipeline = make_pipeline(KPPRegressor(n_estimators=2, alpha=1.0), FunctionTransformer())
+    pipeline = make_pipeline(
+        KPPRegressor("extra-trees", n_estimators=2, alpha=1.0), FunctionTransformer()
+    )
     with pytest.raises(TypeError, match="last step"):
         risk_bounds(pipeline, DX, DY)
 
@@ -191,7 +202,9 @@ def test_folds_are_the_linear_layers_of_the_fit(forest):
 
 def test_the_target_of_a_fold_without_a_class_is_checked_too():
     cv = KFold(3)
-    model = KPPClassifier(n_estimators=6, regime="cross-fit", alpha=0.1, cv=cv, random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=6, regime="cross-fit", alpha=0.1, cv=cv, random_state=0
+    )
     first = np.isin(np.arange(len(X)), next(cv.split(X))[1])
     model.fit(X, Y, sample_weight=np.where(first & (Y == 1), 0.0, 1.0))
     assert len(diagnose(model, X, Y, sample="fit").margins) == len(X)

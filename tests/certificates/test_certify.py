@@ -262,7 +262,7 @@ def test_any_scale_of_scores(make_model, make_linear, scale):
 @pytest.mark.parametrize("n_jobs", [1, 2, 3])
 def test_threads_change_nothing(n_jobs):
     X, y = CANCER
-    model = KPPClassifier(n_estimators=10, alpha=1e-3, random_state=0).fit(X, y)
+    model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-3, random_state=0).fit(X, y)
     expected = certify(model, X)
     model.n_jobs = n_jobs
     got = certify(model, X)
@@ -275,7 +275,9 @@ def test_threads_change_nothing(n_jobs):
 @pytest.mark.parametrize("alpha", [1e-5, 1e-3])
 def test_real_forests(alpha):
     X, y = CANCER
-    model = KPPClassifier(n_estimators=15, alpha=alpha, random_state=0).fit(X[::2], y[::2])
+    model = KPPClassifier("extra-trees", n_estimators=15, alpha=alpha, random_state=0).fit(
+        X[::2], y[::2]
+    )
     certificate = certify(model, X)
     inside = assert_nothing_changes_inside(model, X, X, None)
     assert (certificate.radius >= certificate.lipschitz).all()
@@ -286,7 +288,9 @@ def test_real_forests(alpha):
 
 def test_real_forests_of_other_tasks():
     X, y = load_iris(return_X_y=True)
-    model = KPPClassifier(n_estimators=10, alpha=1e-3, regime="cross-fit", random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=10, alpha=1e-3, regime="cross-fit", random_state=0
+    )
     assert_nothing_changes_inside(model.fit(X, y), X, X, None)
     X, y = load_diabetes(return_X_y=True)
     for choice in ({"leaf_weight": "uniform"}, {"coordinates": "leaf"}, {"normalize": "tree"}):
@@ -302,7 +306,7 @@ def test_real_forests_of_other_tasks():
 
 def test_multiclass_takes_the_minimum_over_every_other_class():
     X, y = load_iris(return_X_y=True)
-    model = KPPClassifier(n_estimators=10, alpha=1e-3, random_state=0).fit(X, y)
+    model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-3, random_state=0).fit(X, y)
     g, w = model.decision_function(X), model.node_coef_
     expected = np.full(len(X), np.inf)
     for i, c in enumerate(g.argmax(axis=1)):
@@ -379,7 +383,7 @@ def test_lipschitz_bound_holds_for_every_pair(make_model):
 
 def test_output_stability_there_and_back():
     X, y = load_diabetes(return_X_y=True)
-    model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
     norm = np.linalg.norm(model.node_coef_)
     assert lipschitz_constant(model) == pytest.approx([norm])
     assert stable_radius(model, 10.0) == pytest.approx((10 / norm) ** 2)
@@ -392,10 +396,12 @@ def test_output_stability_there_and_back():
 
 def test_bad_input():
     X, y = load_diabetes(return_X_y=True)
-    model = KPPRegressor(n_estimators=3, alpha=1.0, random_state=0).fit(X, y)
-    classes = KPPClassifier(n_estimators=3, alpha=1.0, random_state=0).fit(X, y > 100)
+    model = KPPRegressor("extra-trees", n_estimators=3, alpha=1.0, random_state=0).fit(X, y)
+    classes = KPPClassifier("extra-trees", n_estimators=3, alpha=1.0, random_state=0).fit(
+        X, y > 100
+    )
     with pytest.raises(NotFittedError):
-        certify(KPPRegressor(), X, epsilon=1.0)
+        certify(KPPRegressor("extra-trees"), X, epsilon=1.0)
     with pytest.raises(TypeError, match="got KPPEmbedding"):
         certify(KPPEmbedding(n_estimators=2).fit(X, y), X)
     with pytest.raises(ValueError):
@@ -425,8 +431,8 @@ def test_bad_input():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=[f"x{j}" for j in range(10)])
     for fitted, choice in (
-        (KPPRegressor(n_estimators=3, alpha=1.0).fit(frame, y), {"epsilon": 1.0}),
-        (KPPClassifier(n_estimators=3, alpha=1.0).fit(frame, y > 100), {}),
+        (KPPRegressor("extra-trees", n_estimators=3, alpha=1.0).fit(frame, y), {"epsilon": 1.0}),
+        (KPPClassifier("extra-trees", n_estimators=3, alpha=1.0).fit(frame, y > 100), {}),
     ):
         for function in (certify, certify_raw):
             with pytest.raises(ValueError):

@@ -25,12 +25,16 @@ DX, DY = load_diabetes(return_X_y=True)
 
 @pytest.fixture(scope="module")
 def classifier():
-    return KPPClassifier(n_estimators=15, alpha=1e-3, random_state=0).fit(X[::2], Y[::2])
+    return KPPClassifier("extra-trees", n_estimators=15, alpha=1e-3, random_state=0).fit(
+        X[::2], Y[::2]
+    )
 
 
 @pytest.fixture(scope="module")
 def regressor():
-    return KPPRegressor(n_estimators=15, alpha=0.1, random_state=0).fit(DX[::2], DY[::2])
+    return KPPRegressor("extra-trees", n_estimators=15, alpha=0.1, random_state=0).fit(
+        DX[::2], DY[::2]
+    )
 
 
 def test_robust_accuracy_is_as_defined(classifier):
@@ -69,7 +73,7 @@ def test_leafwise_accuracy_ends_at_the_rows_that_never_flip(make_model):
 @pytest.mark.parametrize("method", ["leafwise", "lipschitz"])
 def test_u_half_is_exact(classifier, method):
     iris = load_iris(return_X_y=True)
-    three = KPPClassifier(n_estimators=8, alpha=1e-3, random_state=0).fit(*iris)
+    three = KPPClassifier("extra-trees", n_estimators=8, alpha=1e-3, random_state=0).fit(*iris)
     for model, rows, labels in (
         (classifier, X, Y),
         (classifier, X[:6], Y[:6]),
@@ -177,7 +181,9 @@ def test_perfect_predictions_double_at_once(regressor):
 def test_bands():
     curves = [
         robustness_curve(
-            KPPRegressor(n_estimators=5, alpha=1.0, random_state=seed).fit(DX, DY), DX, DY
+            KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=seed).fit(DX, DY),
+            DX,
+            DY,
         )
         for seed in range(3)
     ]
@@ -190,7 +196,10 @@ def test_bands():
     with pytest.raises(ValueError, match="one metric and one method"):
         combine_curves([])
     other = robustness_curve(
-        KPPRegressor(n_estimators=5, alpha=1.0).fit(DX, DY), DX, DY, method="lipschitz"
+        KPPRegressor("extra-trees", n_estimators=5, alpha=1.0).fit(DX, DY),
+        DX,
+        DY,
+        method="lipschitz",
     )
     with pytest.raises(ValueError, match="one metric and one method"):
         combine_curves([*curves, other])
@@ -217,7 +226,11 @@ def test_a_band_is_drawn_one_deviation_around_the_mean():
     matplotlib.use("Agg")
     curves = [
         robustness_curve(
-            KPPClassifier(n_estimators=5, alpha=1e-3, random_state=seed).fit(X[::2], Y[::2]), X, Y
+            KPPClassifier("extra-trees", n_estimators=5, alpha=1e-3, random_state=seed).fit(
+                X[::2], Y[::2]
+            ),
+            X,
+            Y,
         )
         for seed in range(3)
     ]
@@ -353,7 +366,9 @@ def test_pointwise_accuracy_counts_rows(classifier):
 @pytest.mark.parametrize("unit", [1e-4, 1.0, 1e4])
 def test_the_end_of_an_error_curve_in_any_unit(unit):
     # At u_max the Lipschitz bound alone allows an error as large as the largest target.
-    model = KPPRegressor(n_estimators=5, alpha=0.1, random_state=0).fit(DX[::2], unit * DY[::2])
+    model = KPPRegressor("extra-trees", n_estimators=5, alpha=0.1, random_state=0).fit(
+        DX[::2], unit * DY[::2]
+    )
     y = unit * DY
     curve = robustness_curve(model, DX, y, method="lipschitz")
     norm = np.linalg.norm(model.node_coef_)

@@ -278,7 +278,9 @@ def test_real_forests(forest):
 
 def test_other_tasks():
     iris, kinds = load_iris(return_X_y=True)
-    model = KPPClassifier(n_estimators=10, alpha=1e-3, random_state=0).fit(iris, kinds)
+    model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-3, random_state=0).fit(
+        iris, kinds
+    )
     assert_sound(model, iris[::10], certify_raw(model, iris[::10]))
     model = KPPRegressor([("a", "random-forest"), ("b", "boosted")], n_estimators=6, alpha=1.0)
     model.fit(DX, DY)
@@ -475,7 +477,7 @@ def test_frames(library):
     frames = pytest.importorskip(library)
     names = [f"x{j}" for j in range(10)]
     frame = frames.DataFrame(dict(zip(names, DX.T, strict=True)))
-    model = KPPRegressor(n_estimators=5, alpha=0.5, random_state=0).fit(frame, DY)
+    model = KPPRegressor("extra-trees", n_estimators=5, alpha=0.5, random_state=0).fit(frame, DY)
     certificate = certify_raw(model, frame[:5], epsilon=30.0)
     assert certificate.found.all()
     changed = frames.DataFrame(dict(zip(names, certificate.counterexample.T, strict=True)))
@@ -493,7 +495,7 @@ class Clock:
 
 
 def test_time_is_kept_and_what_is_unfinished_is_sound(monkeypatch):
-    model = KPPClassifier(n_estimators=60, alpha=1e-4, random_state=0).fit(X, Y)
+    model = KPPClassifier("extra-trees", n_estimators=60, alpha=1e-4, random_state=0).fit(X, Y)
     rows = X[:60]
     clock, begun = Clock(), []
     monkeypatch.setattr(raw_input, "time", clock)
@@ -547,7 +549,7 @@ def test_constant_models_never_change(make_model, make_linear):
 
 def test_bad_input(classifier):
     with pytest.raises(NotFittedError):
-        certify_raw(KPPClassifier(), X)
+        certify_raw(KPPClassifier("extra-trees"), X)
     with pytest.raises(ValueError):
         certify_raw(classifier, X[:, 1:])
     with pytest.raises(ValueError, match=r"one entry per column, shape \(30,\); got \(2,\)"):
@@ -566,7 +568,7 @@ def test_bad_input(classifier):
             certify_raw(classifier, X, effort=effort)
     with pytest.raises(ValueError, match="Leave it out"):
         certify_raw(classifier, X, epsilon=1.0)
-    model = KPPRegressor(n_estimators=2, alpha=1.0).fit(DX, DY)
+    model = KPPRegressor("extra-trees", n_estimators=2, alpha=1.0).fit(DX, DY)
     with pytest.raises(ValueError, match="A regressor needs epsilon"):
         certify_raw(model, DX)
 

@@ -425,7 +425,10 @@ def test_rows_need_a_model_that_is_fitted(run):
 
 def test_a_model_from_python_does_not_say(run, tmp_path):
     X = pd.DataFrame({"a": np.arange(30.0), "b": np.arange(30.0)[::-1] ** 2, "y": np.arange(30.0)})
-    save(KPPRegressor(n_estimators=5, alpha=1.0).fit(X[["a", "b"]], X["y"]), tmp_path / "m.kpp")
+    save(
+        KPPRegressor("extra-trees", n_estimators=5, alpha=1.0).fit(X[["a", "b"]], X["y"]),
+        tmp_path / "m.kpp",
+    )
     X.to_csv(tmp_path / "x.csv", index=False)
     done = run("diagnose", tmp_path / "m.kpp", tmp_path / "x.csv", "--json")
     assert done.data["rows"]["kind"] == "unknown"
@@ -463,7 +466,9 @@ def test_info(run, folder):
 def test_info_of_other_files(run, folder, tmp_path):
     X = pd.DataFrame({"a": np.arange(30.0), "b": np.arange(30.0)[::-1] ** 2})
     embedding = KPPEmbedding(n_estimators=5, random_state=0).fit(X, X["a"])
-    regressor = KPPRegressor(n_estimators=5, alpha=1.0, random_state=0).fit(X, X["a"])
+    regressor = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=0).fit(
+        X, X["a"]
+    )
     for name, thing, task in [
         ("e", embedding, "embedding"),
         ("f", embedding.forest_, None),

@@ -20,18 +20,34 @@ X, Y = load_breast_cancer(return_X_y=True)
 DX, DY = load_diabetes(return_X_y=True)
 IX, IY = load_iris(return_X_y=True)
 MODELS = {
-    "regression": (KPPRegressor(n_estimators=10, alpha=1.0, random_state=0), DX, DY),
+    "regression": (KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0), DX, DY),
     "boosted": (KPPRegressor("boosted", n_estimators=10, alpha=1.0, random_state=0), DX, DY),
     "two forests": (
         KPPRegressor([("a", "extra-trees"), ("b", "boosted")], n_estimators=5, alpha=0.1),
         DX,
         DY,
     ),
-    "cross-fit": (KPPRegressor(n_estimators=9, regime="cross-fit", cv=3, alpha=1.0), DX, DY),
-    "two classes": (KPPClassifier(n_estimators=10, alpha=1e-6, tol=1e-4, random_state=0), X, Y),
-    "three classes": (KPPClassifier(n_estimators=10, alpha=1e-3, random_state=0), IX, IY),
-    "by tree": (KPPClassifier(n_estimators=10, normalize="tree", alpha=1e-3), X, Y),
-    "uniform": (KPPRegressor(n_estimators=10, node_weight="uniform", alpha=1.0), DX, DY),
+    "cross-fit": (
+        KPPRegressor("extra-trees", n_estimators=9, regime="cross-fit", cv=3, alpha=1.0),
+        DX,
+        DY,
+    ),
+    "two classes": (
+        KPPClassifier("extra-trees", n_estimators=10, alpha=1e-6, tol=1e-4, random_state=0),
+        X,
+        Y,
+    ),
+    "three classes": (
+        KPPClassifier("extra-trees", n_estimators=10, alpha=1e-3, random_state=0),
+        IX,
+        IY,
+    ),
+    "by tree": (KPPClassifier("extra-trees", n_estimators=10, normalize="tree", alpha=1e-3), X, Y),
+    "uniform": (
+        KPPRegressor("extra-trees", n_estimators=10, node_weight="uniform", alpha=1.0),
+        DX,
+        DY,
+    ),
 }
 
 
@@ -55,7 +71,7 @@ def test_leaves_with_weight_skip_the_isometry():
 
 
 def test_a_broken_model_fails():
-    model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(DX, DY)
+    model = KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0).fit(DX, DY)
     model.node_coef_ = model.node_coef_ * 0.9  # predictions come from the leaves and stay
     result = audit(model, DX, DY)
     broken = {check.name for check in result.checks if not check.holds}
@@ -69,7 +85,7 @@ def test_a_broken_model_fails():
 def test_refusals():
     with pytest.raises(TypeError, match="KPPRegressor or KPPClassifier"):
         audit(KPPEmbedding(n_estimators=2).fit(DX, DY), DX)
-    model = KPPRegressor(n_estimators=3, alpha=1.0).fit(DX, DY)
+    model = KPPRegressor("extra-trees", n_estimators=3, alpha=1.0).fit(DX, DY)
     with pytest.raises(ValueError):
         audit(model, DX[:0])
     with pytest.raises(ValueError, match="X has 442 rows, but y has 5"):

@@ -23,12 +23,12 @@ ALPHA = np.logspace(-4, 4, 12)[5]
 
 @pytest.fixture(scope="module")
 def classifier():
-    return KPPClassifier(n_estimators=20, random_state=0).fit(X[::2], Y[::2])
+    return KPPClassifier("extra-trees", n_estimators=20, random_state=0).fit(X[::2], Y[::2])
 
 
 @pytest.fixture(scope="module")
 def regressor():
-    return KPPRegressor(n_estimators=20, random_state=0).fit(DX[::2], DY[::2])
+    return KPPRegressor("extra-trees", n_estimators=20, random_state=0).fit(DX[::2], DY[::2])
 
 
 # The paper's tables.
@@ -124,7 +124,7 @@ def test_margins(classifier):
     near = np.abs(m) <= 0.1 * np.sqrt(np.mean(m**2))
     assert found["margins_near_zero"] == near.mean()
     three = load_iris(return_X_y=True)
-    model = KPPClassifier(n_estimators=10, alpha=1e-2, random_state=0).fit(*three)
+    model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-2, random_state=0).fit(*three)
     scores = model.decision_function(three[0])
     own = scores[np.arange(150), three[1]]
     scores[np.arange(150), three[1]] = -np.inf
@@ -183,7 +183,9 @@ def test_rows_that_lack_a_class(classifier):
 
 
 def test_rows_that_fit_has_seen_are_no_test_rows():
-    model = KPPClassifier(n_estimators=25, alpha=1e-3, random_state=0).fit(X[::2], Y[::2])
+    model = KPPClassifier("extra-trees", n_estimators=25, alpha=1e-3, random_state=0).fit(
+        X[::2], Y[::2]
+    )
     order = np.random.default_rng(0).permutation(len(X[::2]))
     for rows, labels in ((X[::2], Y[::2]), (X[::2][order], Y[::2][order]), (X, Y)):
         with pytest.warns(UserWarning, match="were called test rows, but .* not scores on new"):
@@ -203,7 +205,9 @@ def test_rows_that_fit_has_seen_are_no_test_rows():
 @pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
 @pytest.mark.parametrize("sample", ["fit", "train", "test"])
 def test_every_regime_and_sample(regime, sample):
-    model = KPPRegressor(n_estimators=12, regime=regime, alpha=1.0, cv=3, random_state=0)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=12, regime=regime, alpha=1.0, cv=3, random_state=0
+    )
     model.fit(DX, DY)
     # Other rows, for what is called a test: those of the fit would be a warning.
     moved = DX + 0.01 if sample == "test" else DX
@@ -220,7 +224,9 @@ def test_every_regime_and_sample(regime, sample):
 
 
 def test_cross_fit_norms_are_those_of_the_folds():
-    model = KPPRegressor(n_estimators=12, regime="cross-fit", alpha=1.0, cv=KFold(3)).fit(DX, DY)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=12, regime="cross-fit", alpha=1.0, cv=KFold(3)
+    ).fit(DX, DY)
     found = diagnose(model, DX, DY, sample="fit")
     parts = np.split(model.node_coef_, model.map_.offsets[1:-1])
     norms = [3 * np.linalg.norm(part) for part in parts]
@@ -231,7 +237,9 @@ def test_cross_fit_norms_are_those_of_the_folds():
 
 def test_cross_fit_partitions_are_those_of_the_folds():
     # The trees of a fold at rows that they have not grown on, not all trees at all rows.
-    model = KPPRegressor(n_estimators=12, regime="cross-fit", alpha=1.0, cv=KFold(3)).fit(DX, DY)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=12, regime="cross-fit", alpha=1.0, cv=KFold(3)
+    ).fit(DX, DY)
     found = diagnose(model, DX, DY, sample="fit")
     assert found.oracles.is_honest
     assert found["gain"] == pytest.approx(partition_oracles(model, DX, DY, sample="fit").gain)
@@ -241,7 +249,9 @@ def test_cross_fit_partitions_are_those_of_the_folds():
 
 @pytest.mark.filterwarnings("ignore:These rows were called test rows")
 def test_fit_takes_the_fit_fold():
-    model = KPPRegressor(n_estimators=10, regime="honest", alpha=1.0, random_state=0).fit(DX, DY)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=10, regime="honest", alpha=1.0, random_state=0
+    ).fit(DX, DY)
     fold = model.fit_rows_
     ours = diagnose(model, DX, DY, sample="fit")
     theirs = diagnose(model, DX[fold], DY[fold], sample="test")
@@ -260,7 +270,7 @@ def test_several_forests_and_one_tree():
 
 
 def test_many_rows_state_their_error(monkeypatch):
-    model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(DX, DY)
+    model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(DX, DY)
     exact = diagnose(model, DX, DY, sample="train")
     monkeypatch.setattr("kpp.diagnostics.observables.gram_spectrum", _drawn)
     drawn = diagnose(model, DX, DY, sample="train").to_frame()
@@ -279,7 +289,9 @@ def test_many_rows_take_a_fixed_number_of_products(monkeypatch, n_rows):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(n_rows + 5000, 8))
     y = rows[:, 0] + np.sin(3 * rows[:, 1]) + 0.5 * rng.normal(size=len(rows))
-    model = KPPRegressor(alpha=1.0, random_state=0, tol=1e-3).fit(rows[:5000], y[:5000])
+    model = KPPRegressor("extra-trees", alpha=1.0, random_state=0, tol=1e-3).fit(
+        rows[:5000], y[:5000]
+    )
     products = _counted_products(monkeypatch)
     found = diagnose(model, rows[5000:], y[5000:])
     # The spectrum takes 2 probes of 30 steps, the largest eigenvalue 12, the mean distance 1; the
@@ -363,7 +375,9 @@ def test_constant_columns_and_few_rows(regime):
 def test_the_constant_is_the_mean_of_the_training_rows(shape, weighted):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(80, 2)), rng.normal(size=80)
-    model = KPPRegressor(n_estimators=3, alpha=1.0, random_state=0).fit(X[:50], y[:50])
+    model = KPPRegressor("extra-trees", n_estimators=3, alpha=1.0, random_state=0).fit(
+        X[:50], y[:50]
+    )
     weight = 1.0 + np.arange(30) % 3 if weighted else None
     found = constant_metrics(model, y[50:].reshape(shape), weight)
     expected = np.average((y[50:] - y[:50].mean()) ** 2, weights=weight)

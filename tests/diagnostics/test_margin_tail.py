@@ -87,14 +87,14 @@ def test_what_has_no_tail_says_why(margins, word):
 def test_margins_of_a_model():
     X, y = make_classification(600, flip_y=0.2, random_state=0)
     model = make_pipeline(
-        StandardScaler(), KPPClassifier(n_estimators=5, alpha=0.01, random_state=0)
+        StandardScaler(), KPPClassifier("extra-trees", n_estimators=5, alpha=0.01, random_state=0)
     ).fit(X[:300], y[:300])
     found = margin_tail(model, X[300:])
     expected = tail_of(model.decision_function(X[300:]))
     assert found.exponent == expected.exponent
     assert margin_tail(model, X[300:], y[300:]).exponent == pytest.approx(expected.exponent)
     X3, y3 = load_iris(return_X_y=True)
-    several = KPPClassifier(n_estimators=5, alpha=0.1, random_state=0).fit(X3, y3)
+    several = KPPClassifier("extra-trees", n_estimators=5, alpha=0.1, random_state=0).fit(X3, y3)
     scores = np.sort(several.decision_function(X3), axis=1)
     assert margin_tail(several, X3).exponent == tail_of(scores[:, -1] - scores[:, -2]).exponent
     own = several.decision_function(X3)
@@ -106,7 +106,7 @@ def test_margins_of_a_model():
 def test_refusals():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(RefusedError, match="regressor"):
-        margin_tail(KPPRegressor(n_estimators=2, alpha=1.0).fit(X, y), X)
+        margin_tail(KPPRegressor("extra-trees", n_estimators=2, alpha=1.0).fit(X, y), X)
     for wrong in ({"share": 0}, {"share": 1}, {"delta": 0}):
         with pytest.raises(ValueError, match="strictly between"):
             tail_of([1.0, 2.0], **wrong)

@@ -159,7 +159,7 @@ def test_a_wrong_sum_is_refused():
 
 def test_a_model_that_was_changed_is_noticed():
     X, y = load_diabetes(return_X_y=True)
-    model = KPPRegressor(alpha=1.0, n_estimators=3, random_state=0).fit(X, y)
+    model = KPPRegressor("extra-trees", alpha=1.0, n_estimators=3, random_state=0).fit(X, y)
     model.node_coef_ *= 2
     with pytest.raises(ArithmeticError, match="changed after its fit"):
         explain(model, X)
@@ -237,7 +237,7 @@ def test_summary_of_nodes_and_of_one_tree():
     nodes = explain(model, X, level="node")
     np.testing.assert_allclose(nodes.summary().mean_abs, abs(nodes.values.toarray()).mean(axis=0))
     assert np.isnan(nodes.summary().spread).all()
-    one = KPPRegressor(n_estimators=1, alpha=1.0, random_state=0).fit(X, X[:, 0])
+    one = KPPRegressor("extra-trees", n_estimators=1, alpha=1.0, random_state=0).fit(X, X[:, 0])
     assert np.isnan(explain(one, X).summary().spread).all()
 
 
@@ -258,7 +258,7 @@ def test_bad_input():
     with pytest.raises(ValueError, match="level must be one of 'variable', 'node', 'shapley'"):
         explain(model, X, level="leaf")
     with pytest.raises(NotFittedError):
-        explain(KPPRegressor(), X)
+        explain(KPPRegressor("extra-trees"), X)
     with pytest.raises(TypeError, match="Expected a fitted KPPRegressor or KPPClassifier"):
         explain(KPPEmbedding(n_estimators=3).fit(X, X[:, 0]), X)
     with pytest.raises(TypeError, match="Expected a fitted KPPRegressor or KPPClassifier"):
@@ -294,7 +294,9 @@ def test_centred_nodes_are_not_written_out_beyond_the_working_memory():
 
 def test_leaf_coordinates_have_no_variables():
     X, y = load_diabetes(return_X_y=True)
-    model = KPPRegressor(coordinates="leaf", alpha=1.0, n_estimators=3, random_state=0).fit(X, y)
+    model = KPPRegressor(
+        "extra-trees", coordinates="leaf", alpha=1.0, n_estimators=3, random_state=0
+    ).fit(X, y)
     with pytest.raises(ValueError, match="no decomposition by variable"):
         explain(model, X)
     assert explain(model, X, level="node").residual < 1e-10
@@ -311,7 +313,7 @@ def test_roots_only():
 def test_stored_weights_weigh_the_mean():
     X, y = load_diabetes(return_X_y=True)
     weight = np.random.default_rng(0).exponential(size=len(y))
-    model = KPPRegressor(alpha=1.0, n_estimators=3, random_state=0, tol=1e-12)
+    model = KPPRegressor("extra-trees", alpha=1.0, n_estimators=3, random_state=0, tol=1e-12)
     model.fit(X, y, sample_weight=weight)
     model.sample_weight_ = weight
     assert explain(model, X, centered=True).baseline == pytest.approx(np.average(y, weights=weight))

@@ -110,12 +110,14 @@ def test_distance_bad_input():
     with pytest.raises(ValueError):
         explain_distance(model, X[0, :4], X[0])
     with pytest.raises(NotFittedError):
-        explain_distance(KPPRegressor(), X[0], X[1])
+        explain_distance(KPPRegressor("extra-trees"), X[0], X[1])
     with pytest.raises(TypeError, match="fitted"):
         explain_distance(model.map_, X[0], X[1])
     with pytest.raises(ValueError, match="normalize must be one of 'forest', 'tree'"):
         explain_distance(model, X[0], X[1], normalize="none")
-    leaf = KPPRegressor(coordinates="leaf", alpha=1.0, n_estimators=2).fit(X, X[:, 0])
+    leaf = KPPRegressor("extra-trees", coordinates="leaf", alpha=1.0, n_estimators=2).fit(
+        X, X[:, 0]
+    )
     with pytest.raises(ValueError, match="no decomposition by variable"):
         explain_distance(leaf, X[0], X[1])
 
@@ -273,7 +275,7 @@ def test_leave_one_out_bad_input(monkeypatch):
         leave_one_out(model, y[::-1])
     with pytest.raises(ValueError, match="not those that the model was fitted on"):
         leave_one_out(model, y, sample_weight=np.arange(len(y)))
-    tiny = KPPRegressor(alpha=1e-13, n_estimators=3, random_state=0).fit(X, y)
+    tiny = KPPRegressor("extra-trees", alpha=1e-13, n_estimators=3, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match=r"^alpha=1e-13 is too small beside the kernel"):
         leave_one_out(tiny, y[::-1])
     with pytest.raises(ValueError, match=r"150 rows and 1 column\(s\); got 149 rows"):

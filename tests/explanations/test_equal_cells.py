@@ -148,8 +148,12 @@ def test_different_thresholds_of_one_precision_are_written_differently(dtype):
 
 def test_a_new_fit_has_new_tables():
     X, y = load_diabetes(return_X_y=True)
-    model = KPPRegressor(n_estimators=5, alpha=1.0, random_state=0).fit(X[:200], y[:200])
+    model = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=0).fit(
+        X[:200], y[:200]
+    )
     explain_rules(model, X[0])
     model.fit(X[200:], y[200:])
-    again = KPPRegressor(n_estimators=5, alpha=1.0, random_state=0).fit(X[200:], y[200:])
+    again = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=0).fit(
+        X[200:], y[200:]
+    )
     assert str(explain_rules(model, X[0])) == str(explain_rules(again, X[0]))

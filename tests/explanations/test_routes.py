@@ -82,7 +82,7 @@ def test_routes_of_a_question(routes, kind, question):
 def test_routes_of_a_pipeline(routes, question):
     _, X = fitted("regression")
     pipeline = make_pipeline(
-        StandardScaler(), KPPRegressor(n_estimators=5, alpha=0.1, random_state=0)
+        StandardScaler(), KPPRegressor("extra-trees", n_estimators=5, alpha=0.1, random_state=0)
     ).fit(X, X[:, 2])
     routes.clear()
     ask, most = QUESTIONS[question]

@@ -353,7 +353,7 @@ def test_outputs():
 
 def test_classes_that_are_true_and_false():
     X, y = fitted("binary")[1], fitted("binary")[0].predict(fitted("binary")[1]) == 1
-    model = KPPClassifier(alpha=1e-2, n_estimators=3, random_state=0).fit(X, y)
+    model = KPPClassifier("extra-trees", alpha=1e-2, n_estimators=3, random_state=0).fit(X, y)
     assert explain_rules(model, X[0], output=True).output == "score of True"
     assert explain_rules(model, X[0], output=np.bool_(False)).output == "score of False"
     with pytest.raises(ValueError, match=r"one of the classes, \[False, True\]; got 1"):
@@ -389,10 +389,12 @@ def test_one_target_has_no_other():
 
 def test_one_row_in_any_form():
     X, y = load_diabetes(return_X_y=True, as_frame=True)
-    model = KPPRegressor(n_estimators=3, alpha=1.0, random_state=0).fit(X, y)
+    model = KPPRegressor("extra-trees", n_estimators=3, alpha=1.0, random_state=0).fit(X, y)
     texts = {str(explain_rules(model, x)) for x in (X.iloc[4], X.iloc[[4]])}
     assert len(texts) == 1
-    plain = KPPRegressor(n_estimators=3, alpha=1.0, random_state=0).fit(X.to_numpy(), y)
+    plain = KPPRegressor("extra-trees", n_estimators=3, alpha=1.0, random_state=0).fit(
+        X.to_numpy(), y
+    )
     row = X.to_numpy()[4]
     texts = {str(explain_rules(plain, x)) for x in (row, row[None], row.tolist(), X.iloc[4])}
     assert len(texts) == 1
@@ -411,7 +413,7 @@ def test_bad_input():
         with pytest.raises(ValueError, match="top must be a number of lines"):
             explain_rules(model, X[0], top=top)
     with pytest.raises(NotFittedError):
-        explain_rules(KPPRegressor(), X[0])
+        explain_rules(KPPRegressor("extra-trees"), X[0])
     mixed, frame = fitted("categories")
     with pytest.raises(ValueError, match=r"lacks \['size'\]"):
         explain_rules(mixed, frame.iloc[0].rename({"size": "weight"}))

@@ -68,9 +68,14 @@ MODELS = {
         WINE[0],
         WINE[1] == 1,
     ),
-    "multiclass": lambda: (KPPClassifier(n_estimators=8, alpha=1e-3, random_state=0), *IRIS),
+    "multiclass": lambda: (
+        KPPClassifier("extra-trees", n_estimators=8, alpha=1e-3, random_state=0),
+        *IRIS,
+    ),
     "cross-fit classes": lambda: (
-        KPPClassifier(n_estimators=8, alpha=1e-3, regime="cross-fit", random_state=0),
+        KPPClassifier(
+            "extra-trees", n_estimators=8, alpha=1e-3, regime="cross-fit", random_state=0
+        ),
         *IRIS,
     ),
 }
@@ -345,7 +350,7 @@ def test_of_a_pipeline_the_last_step_is_collapsed():
 
 def test_bad_input():
     with pytest.raises(NotFittedError):
-        collapse(KPPRegressor())
+        collapse(KPPRegressor("extra-trees"))
     with pytest.raises(TypeError, match="KPPRegressor or KPPClassifier; got KPPEmbedding"):
         collapse(KPPEmbedding(n_estimators=3, random_state=0).fit(X, Y))
     with pytest.raises(TypeError, match="got RandomForestRegressor"):

@@ -44,7 +44,9 @@ def regressor():
 
 def classifier():
     X, y = numbers()
-    return KPPClassifier(n_estimators=2, alpha=0.1, random_state=0).fit(X, np.digitize(y, [-1, 1]))
+    return KPPClassifier("extra-trees", n_estimators=2, alpha=0.1, random_state=0).fit(
+        X, np.digitize(y, [-1, 1])
+    )
 
 
 def categorical():
@@ -67,9 +69,9 @@ def prepared():
         (StandardScaler(), ["grade"]),
         sparse_threshold=0,
     )
-    return make_pipeline(columns, KPPRegressor(n_estimators=2, alpha=0.1, random_state=0)).fit(
-        frame, y
-    )
+    return make_pipeline(
+        columns, KPPRegressor("extra-trees", n_estimators=2, alpha=0.1, random_state=0)
+    ).fit(frame, y)
 
 
 def dated():

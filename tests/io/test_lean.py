@@ -34,7 +34,7 @@ def classifier(**parameters):
 
 def multiclass():
     third = np.digitize(Y, np.quantile(Y, [1 / 3, 2 / 3]))
-    return KPPClassifier(n_estimators=10, random_state=0, alpha=0.1).fit(X, third)
+    return KPPClassifier("extra-trees", n_estimators=10, random_state=0, alpha=0.1).fit(X, third)
 
 
 def held(loaded):

@@ -126,7 +126,7 @@ def test_an_old_file_has_no_newer_fields(tmp_path, files):
 
 
 def test_a_file_may_leave_out_what_is_rebuilt(tmp_path, files):
-    model = KPPRegressor(n_estimators=2, alpha=1.0).fit(np.eye(9), np.arange(9.0))
+    model = KPPRegressor("extra-trees", n_estimators=2, alpha=1.0).fit(np.eye(9), np.arange(9.0))
     document, arrays = files.unpack(save(model, tmp_path / "m.kpp"))
     fields = document["objects"][-1]["fields"]
     dropped = {value["part"] for _, value in fields.pop("fits")["items"] if is_array(value)}
@@ -148,7 +148,9 @@ def is_array(value):
 
 def prepared():
     X = np.random.default_rng(0).normal(size=(20, 2))
-    return make_pipeline(StandardScaler(), KPPRegressor(n_estimators=2, alpha=1.0)).fit(X, X[:, 0])
+    return make_pipeline(
+        StandardScaler(), KPPRegressor("extra-trees", n_estimators=2, alpha=1.0)
+    ).fit(X, X[:, 0])
 
 
 def test_other_versions_of_fitted_steps_are_warned_of(tmp_path, files):

@@ -105,7 +105,9 @@ class Counting(io.FileIO):
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
     rows = RNG.normal(size=(800, 3))
-    model = make_pipeline(StandardScaler(), KPPRegressor(n_estimators=200, alpha=0.1))
+    model = make_pipeline(
+        StandardScaler(), KPPRegressor("extra-trees", n_estimators=200, alpha=0.1)
+    )
     model.fit(pd.DataFrame(rows, columns=["a", "b", "c"]), rows[:, 0] ** 2)
     return save(model, tmp_path_factory.mktemp("large") / "m.kpp")
 

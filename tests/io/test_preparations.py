@@ -198,7 +198,10 @@ def test_steps_of_scikit_learn(name, again, differ):
     if "quantile_method" not in KBinsDiscretizer().get_params() and name == "bins":
         pytest.skip("an older scikit-learn")
     model = Pipeline(
-        [("prepare", STEPS[name]()), ("model", KPPRegressor(n_estimators=4, alpha=1.0))]
+        [
+            ("prepare", STEPS[name]()),
+            ("model", KPPRegressor("extra-trees", n_estimators=4, alpha=1.0)),
+        ]
     )
     model.fit(X[NUMBERS], y)
     loaded = again(model)
@@ -222,7 +225,7 @@ def test_columns_of_several_kinds(remainder, again, differ):
         sparse_threshold=0,
     )
     X["colour"] = X["colour"].fillna("none")
-    model = make_pipeline(columns, KPPRegressor(n_estimators=4, alpha=1.0)).fit(X, y)
+    model = make_pipeline(columns, KPPRegressor("extra-trees", n_estimators=4, alpha=1.0)).fit(X, y)
     loaded = again(model)
     assert differ(model.predict(X), loaded.predict(X)) == []
     names = loaded[0].get_feature_names_out().tolist()
@@ -244,7 +247,9 @@ def fitted(**parameters):
 def with_step(step, columns=NUMBERS):
     X, y = table()
     X = X.fillna({"size": 0.0})
-    return make_pipeline(step, KPPRegressor(n_estimators=2, alpha=1.0)).fit(X[columns], y)
+    return make_pipeline(step, KPPRegressor("extra-trees", n_estimators=2, alpha=1.0)).fit(
+        X[columns], y
+    )
 
 
 def twice(X):
@@ -350,7 +355,10 @@ def test_what_is_not_data_is_refused_by_name(name, tmp_path):
 
 
 def test_what_was_not_fitted(tmp_path):
-    for model in (KPPRegressor(), make_pipeline(StandardScaler(), KPPClassifier())):
+    for model in (
+        KPPRegressor("extra-trees"),
+        make_pipeline(StandardScaler(), KPPClassifier("extra-trees")),
+    ):
         with pytest.raises(NotFittedError):
             save(model, tmp_path / "m.kpp")
 

@@ -236,7 +236,9 @@ def test_millions_of_trees_that_are_a_leaf(files, tmp_path):
 
 def fitted(*steps):
     X = np.random.default_rng(0).normal(size=(30, 2))
-    return make_pipeline(*steps, KPPRegressor(n_estimators=2, alpha=0.1)).fit(X, X[:, 0])
+    return make_pipeline(*steps, KPPRegressor("extra-trees", n_estimators=2, alpha=0.1)).fit(
+        X, X[:, 0]
+    )
 
 
 def nested(path, files, depth, n_refs=2):
@@ -318,7 +320,9 @@ def test_folds_are_looked_up_in_sorted_rows(files, tmp_path, monkeypatch):
     from kpp.io import models
 
     X = np.random.default_rng(0).normal(size=(40, 2))
-    model = KPPRegressor(n_estimators=2, cv=4, alphas=[0.1, 1.0], random_state=0).fit(X, X[:, 0])
+    model = KPPRegressor(
+        "extra-trees", n_estimators=2, cv=4, alphas=[0.1, 1.0], random_state=0
+    ).fit(X, X[:, 0])
     path = save(model, tmp_path / "m.kpp")
     monkeypatch.setattr(models.np, "isin", None)  # its time is that of all rows, for each fold
     for (train, test), (own, other) in zip(load(path).folds_, model.folds_, strict=True):

@@ -67,7 +67,9 @@ def test_fold_fits_made_the_out_of_fold_predictions(diabetes, way, forest):
 
 def test_fold_fits_of_classes():
     X, y = load_iris(return_X_y=True)
-    model = KPPClassifier(n_estimators=10, regime="cross-fit", random_state=0).fit(X, y)
+    model = KPPClassifier("extra-trees", n_estimators=10, regime="cross-fit", random_state=0).fit(
+        X, y
+    )
     for fit, (_, test) in zip(model.fold_fits_, model.folds_, strict=True):
         scores = fit.scores(fit.map.on(X[test]))
         p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
@@ -110,7 +112,7 @@ def test_a_class_that_a_fold_lacks_is_averaged_over_the_others():
     X, y = load_breast_cancer(return_X_y=True)
     X, y = X[:120], np.where(np.arange(120) < 5, 2, y[:120])
     model = KPPClassifier(
-        n_estimators=9, regime="cross-fit", cv=KFold(3), alpha=1e-2, random_state=0
+        "extra-trees", n_estimators=9, regime="cross-fit", cv=KFold(3), alpha=1e-2, random_state=0
     ).fit(X, y)
     shares = np.array([fit.share for fit in model.fits_])
     np.testing.assert_allclose(shares.sum(axis=0), 1)

@@ -472,7 +472,7 @@ def test_several_targets(diabetes):
 def test_several_classes(load):
     X, y = load(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
-    model = KPPClassifier(n_estimators=25, random_state=0).fit(X_train, y_train)
+    model = KPPClassifier("extra-trees", n_estimators=25, random_state=0).fit(X_train, y_train)
     n_classes = len(np.unique(y))
     assert model.node_coef_.shape[0] == n_classes
     probabilities = model.predict_proba(X_test)
@@ -640,22 +640,24 @@ def test_a_forest_of_the_other_task(diabetes, cancer):
 def test_bad_targets(diabetes):
     X, y = diabetes
     with pytest.raises(ValueError, match="one class"):
-        KPPClassifier().fit(X, np.zeros(len(y), dtype=int))
+        KPPClassifier("extra-trees").fit(X, np.zeros(len(y), dtype=int))
     with pytest.raises(ValueError, match="X has 442 rows, but y has 3"):
-        KPPRegressor().fit(X, y[:3])
+        KPPRegressor("extra-trees").fit(X, y[:3])
     with pytest.raises(ValueError, match="at least 2 classes with positive weight"):
-        KPPClassifier().fit(X, y > 100, sample_weight=(y > 100).astype(float))
+        KPPClassifier("extra-trees").fit(X, y > 100, sample_weight=(y > 100).astype(float))
     with pytest.raises(ValueError, match="out of its training rows"):
-        KPPRegressor(cv=[(np.arange(442), fold) for fold in np.split(np.arange(442), 2)]).fit(X, y)
+        KPPRegressor(
+            "extra-trees", cv=[(np.arange(442), fold) for fold in np.split(np.arange(442), 2)]
+        ).fit(X, y)
     with pytest.raises(ValueError, match="at least 2 classes with positive weight; got only"):
-        KPPClassifier(class_weight={False: 0, True: 0}).fit(X, y > 100)
+        KPPClassifier("extra-trees", class_weight={False: 0, True: 0}).fit(X, y > 100)
     with pytest.raises(ValueError, match="monotonic_cst is not supported"):
         KPPRegressor(ExtraTreesRegressor(monotonic_cst=[1] * 10)).fit(X, y)
     with pytest.raises(ValueError, match="every row into exactly one test fold"):
-        KPPRegressor(cv=[(np.arange(100), np.arange(100, 200))]).fit(X, y)
+        KPPRegressor("extra-trees", cv=[(np.arange(100), np.arange(100, 200))]).fit(X, y)
 
 
 def test_unfitted(diabetes):
     for method in ("predict", "apply"):
         with pytest.raises(NotFittedError):
-            getattr(KPPRegressor(), method)(diabetes[0])
+            getattr(KPPRegressor("extra-trees"), method)(diabetes[0])

@@ -57,7 +57,13 @@ def test_a_limit_that_does_not_bind_changes_nothing():
 
 def test_every_fold_of_a_cross_fit_model_is_within(tmp_path):
     model = KPPRegressor(
-        n_estimators=6, regime="cross-fit", cv=3, alpha=1e-3, max_norm=50.0, random_state=0
+        "extra-trees",
+        n_estimators=6,
+        regime="cross-fit",
+        cv=3,
+        alpha=1e-3,
+        max_norm=50.0,
+        random_state=0,
     ).fit(X, Y)
     norms = [np.linalg.norm(fit.node_coef) for fit in model.fits_]
     np.testing.assert_allclose(norms, 50.0, rtol=2e-6)
@@ -70,6 +76,6 @@ def test_every_fold_of_a_cross_fit_model_is_within(tmp_path):
 def test_refusals():
     for wrong in (0, -1.0, "1", np.nan):
         with pytest.raises(ValueError, match="max_norm"):
-            KPPRegressor(max_norm=wrong).fit(X, Y)
+            KPPRegressor("extra-trees", max_norm=wrong).fit(X, Y)
     with pytest.raises(ValueError, match="center='zero'"):
-        KPPRegressor(regime="honest", center="partition", max_norm=1.0).fit(X, Y)
+        KPPRegressor("extra-trees", regime="honest", center="partition", max_norm=1.0).fit(X, Y)

@@ -24,7 +24,7 @@ from kpp.models.pipelines import (
 
 
 def regressor():
-    return KPPRegressor(n_estimators=5, alpha=1.0, random_state=0)
+    return KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=0)
 
 
 @pytest.fixture(scope="module")

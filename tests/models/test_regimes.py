@@ -74,7 +74,7 @@ def test_every_regime_says_who_saw_what():
 
 def test_the_regime_of_a_fitted_model():
     X, y = load_diabetes(return_X_y=True)
-    model = KPPRegressor(n_estimators=5, alpha=1.0, regime="honest").fit(X, y)
+    model = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, regime="honest").fit(X, y)
     assert regime_of(model) is Honest
 
 

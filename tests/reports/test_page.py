@@ -135,7 +135,9 @@ def test_labels_that_are_numbers():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), np.repeat([-1.0, 2.0], 30)
     X[:, 0] += y
-    model = KPPClassifier(n_estimators=5, alpha=1e-2, random_state=0).fit(X[::2], y[::2])
+    model = KPPClassifier("extra-trees", n_estimators=5, alpha=1e-2, random_state=0).fit(
+        X[::2], y[::2]
+    )
     data = report_data(model, X[1::2], y[1::2], max_rows=2)
     assert data["sections"]["quality"]["confusion"]["classes"] == ["-1.0", "2.0"]
     Reader(render(data))
@@ -215,7 +217,7 @@ def test_the_size_does_not_grow_with_the_data(tmp_path, n_rows, n_columns):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2 * n_rows, n_columns))
     y = (X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=len(X)) > 0).astype(int)
-    model = KPPClassifier(n_estimators=10, alpha=1e-4, n_jobs=2, random_state=0)
+    model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-4, n_jobs=2, random_state=0)
     model.fit(X[:n_rows], y[:n_rows])
     n_shown = 100 if n_rows > 1000 else 10
     path = report(model, X[n_rows:], y[n_rows:], tmp_path / "report.html", max_rows=n_shown)

@@ -205,7 +205,9 @@ def test_variables_are_sorted_by_what_is_shown_of_many_classes():
     X[:, 0] += 3 * (y == 13)
     X[:, 1] += y
     X[:, 2] += 2 * (y % 2)
-    model = KPPClassifier(n_estimators=20, alpha=1e-3, random_state=0).fit(X[:240], y[:240])
+    model = KPPClassifier("extra-trees", n_estimators=20, alpha=1e-3, random_state=0).fit(
+        X[:240], y[:240]
+    )
     section = report_data(model, X[240:], y[240:], max_rows=1)["sections"]["variables"]
     assert len(section["outputs"]) == 10
     sizes = [sum(v["mean_abs"]) for v in section["variables"]]
@@ -274,7 +276,9 @@ def test_many_classes_are_put_together():
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(14), 12)
     X = y[:, None] + rng.normal(size=(len(y), 2))
-    model = KPPClassifier(n_estimators=5, alpha=1e-1, random_state=0).fit(X[::2], y[::2])
+    model = KPPClassifier("extra-trees", n_estimators=5, alpha=1e-1, random_state=0).fit(
+        X[::2], y[::2]
+    )
     X, y = X[1::2], y[1::2]
     data = report_data(model, X, y, max_rows=1, times=False)
     found = data["sections"]
@@ -492,7 +496,7 @@ def test_values_are_those_of_the_users_table():
 def test_the_picture_is_the_principal_components_of_the_embedding(n_rows):
     X, y = table(n_rows)
     X = X[["size"]].fillna(0).assign(again=np.arange(n_rows) % 7)
-    model = KPPRegressor(n_estimators=10, alpha=0.1, random_state=0).fit(X, y)
+    model = KPPRegressor("extra-trees", n_estimators=10, alpha=0.1, random_state=0).fit(X, y)
     block = model.map_.on(X)
     places, shares = components(block)
     oracle = PCA(2, svd_solver="full").fit(block.to_csr().toarray())
@@ -517,7 +521,9 @@ def test_radii_name_their_metric():
     assert section("binary", "rows")["radius_unit"] == "in δ_T"
     assert "a distance through the trees (δ_T, the" in render(data_of("binary"))
     X, y = load_breast_cancer(return_X_y=True)
-    model = KPPClassifier(n_estimators=4, alpha=1e-3, normalize="tree", random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=4, alpha=1e-3, normalize="tree", random_state=0
+    )
     data = report_data(model.fit(X[:150], y[:150]), X[150:200], y[150:200], max_rows=2)
     assert data["sections"]["robustness"]["normalize"] == "tree"
     assert data["sections"]["rows"]["radius_unit"] == "in δ_K"
@@ -530,7 +536,12 @@ def test_a_learned_preparation_voids_bounds_on_the_rows_of_the_fit():
     """The theorems condition on the partition fold; a scaling of all rows has seen the other."""
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     honest = KPPClassifier(
-        regime="honest", center="partition", n_estimators=10, alpha=1e-3, random_state=0
+        "extra-trees",
+        regime="honest",
+        center="partition",
+        n_estimators=10,
+        alpha=1e-3,
+        random_state=0,
     )
     guarantees = {}
     for preparation in (None, "passthrough", StandardScaler(), TableVectorizer()):
@@ -768,7 +779,9 @@ def bounds_by_name(data, sample):
 def test_groups_reach_the_bounds_of_both_samples():
     X, y, groups = grouped_rows()
     T, z, others = grouped_rows(40, seed=1)
-    model = KPPClassifier(n_estimators=10, alpha=0.1, regime="honest", random_state=0)
+    model = KPPClassifier(
+        "extra-trees", n_estimators=10, alpha=0.1, regime="honest", random_state=0
+    )
     model.fit(X, y, groups=groups)
     settings = {"max_rows": 1, "times": False}
     data = report_data(model, T, z, train=(X, y, groups), groups=others, **settings)
@@ -794,7 +807,7 @@ def test_many_rows_are_drawn_in_whole_groups(monkeypatch):
     monkeypatch.setattr("kpp.reports.sections.bounds.MOST_ROWS", 60)
     X, y, _ = grouped_rows()
     T, z, groups = grouped_rows(100, seed=1)
-    model = KPPClassifier(n_estimators=10, alpha=0.1, random_state=0).fit(X, y)
+    model = KPPClassifier("extra-trees", n_estimators=10, alpha=0.1, random_state=0).fit(X, y)
     given = []
 
     def noted(question, rows, target, **settings):
@@ -813,7 +826,7 @@ def test_many_rows_are_drawn_in_whole_groups(monkeypatch):
 def test_equal_rows_are_counted_and_may_be_declared():
     X, y, _ = grouped_rows()
     T, z, _ = grouped_rows(60, seed=1)
-    model = KPPClassifier(n_estimators=10, alpha=0.1, random_state=0).fit(X, y)
+    model = KPPClassifier("extra-trees", n_estimators=10, alpha=0.1, random_state=0).fit(X, y)
     T, z = np.vstack([T, X[:1]]), np.append(z, y[0])
     found = report_data(model, T, z, max_rows=1)["sections"]["bounds"]
     (note,) = found["duplicates"]

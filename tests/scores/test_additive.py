@@ -79,7 +79,7 @@ def test_one_forest_for_all_blocks(diabetes, blocks):
 )
 def test_links_and_outputs(data, link, outputs):
     X, y = data(return_X_y=True)
-    model = KPPClassifier(n_estimators=5, alpha=1e-2, random_state=0).fit(X, y)
+    model = KPPClassifier("extra-trees", n_estimators=5, alpha=1e-2, random_state=0).fit(X, y)
     assert model.additive_.link == link
     assert model.additive_.outputs == outputs
     assert "n_scores=" in repr(model.additive_)
@@ -120,7 +120,7 @@ def test_leaf_ids_of_several_blocks(diabetes, blocks):
 
 def test_rows_of_another_model_are_refused(diabetes, blocks):
     X, y = diabetes
-    rows = KPPRegressor(n_estimators=5, alpha=0.1).fit(X, y).at(X)
+    rows = KPPRegressor("extra-trees", n_estimators=5, alpha=0.1).fit(X, y).at(X)
     with pytest.raises(ValueError, match="routed by another model"):
         blocks.predict(rows)
 
@@ -141,7 +141,7 @@ def test_zero_rows(diabetes, blocks):
 
 def test_tables_are_made_once_and_stay_behind():
     X, y = load_iris(return_X_y=True)
-    model = KPPClassifier(n_estimators=3, alpha=1e-2, random_state=0).fit(X, y)
+    model = KPPClassifier("extra-trees", n_estimators=3, alpha=1e-2, random_state=0).fit(X, y)
     additive, calls = model.additive_, []
 
     def make(*arguments):
@@ -158,7 +158,7 @@ def test_tables_are_made_once_and_stay_behind():
 
 def test_parts_of_tables_over_nodes_are_theirs_to_the_bit():
     X, y = load_iris(return_X_y=True)
-    model = KPPClassifier(n_estimators=3, alpha=1e-2, random_state=0).fit(X, y)
+    model = KPPClassifier("extra-trees", n_estimators=3, alpha=1e-2, random_state=0).fit(X, y)
     (block,) = model.additive_.blocks
     nodes = np.array([0, 5, 3, 5, block.forest.n_nodes - 1])
     for one in (block, replace(block, map=None), replace(block, coef=None)):
