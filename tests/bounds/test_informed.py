@@ -269,7 +269,7 @@ def test_weights_that_count_all_labels_are_no_guarantee():
     # The honest regime counts the partition fold alone; the folds of a cross-fit model do not.
     cv = KFold(3, shuffle=True, random_state=0)
     common = {"n_estimators": 6, "regime": "cross-fit", "alpha": 1e-2, "cv": cv}
-    model = KPPClassifier(class_weight="balanced", **common).fit(X, Y)
+    model = KPPClassifier("extra-trees", class_weight="balanced", **common).fit(X, Y)
     failing = informed_bounds(model, X, Y)[0].failing
     assert "class_weight" in failing[0].why
     model = honest(KPPClassifier, alpha=1e-2, class_weight="balanced").fit(X, Y)
@@ -376,7 +376,7 @@ def test_stratified_folds_of_a_regressor_are_flagged():
     common = {"n_estimators": 6, "regime": "cross-fit", "alpha": 1.0, "random_state": 0}
     splits = list(KFold(3).split(DX))
     for cv, holds in ((StratifiedKFold(3), False), (splits, False), (KFold(3), None), (3, None)):
-        model = KPPRegressor(cv=cv, **common).fit(DX, y)
+        model = KPPRegressor("extra-trees", cv=cv, **common).fit(DX, y)
         bound = informed_bounds(model, DX, y, y_range=(0, 2))[0]
         assert bound.assumptions[1].holds is holds
         assert bound.is_guarantee is (holds is None)
@@ -578,15 +578,15 @@ def test_a_constant_target_and_constant_columns(regime):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(60, 3))
     common = {"regime": regime, "n_estimators": 6, "alpha": 1.0, "cv": 3, "random_state": 0}
-    model = KPPRegressor(**common).fit(rows, np.ones(60))
+    model = KPPRegressor("extra-trees", **common).fit(rows, np.ones(60))
     report = risk_bounds(model, rows, np.ones(60))
     assert not any("clipped" in bound.quantity for bound in report)
     assert "no range" in report.notes[0]
     report = risk_bounds(model, rows, np.ones(60), y_range=(0.0, 2.0))
     assert all(np.isfinite(bound.total) for bound in report)
     y = rng.normal(size=60)
-    model = KPPRegressor(**common).fit(np.ones((60, 3)), y)
+    model = KPPRegressor("extra-trees", **common).fit(np.ones((60, 3)), y)
     assert all(np.isfinite(bound.total) for bound in risk_bounds(model, np.ones((60, 3)), y))
     labels = (y > 0).astype(int)
-    model = KPPClassifier(**common).fit(np.ones((60, 3)), labels)
+    model = KPPClassifier("extra-trees", **common).fit(np.ones((60, 3)), labels)
     assert all(b.total > 0.2 for b in informed_bounds(model, np.ones((60, 3)), labels))

@@ -15,7 +15,7 @@ HONEST = {"n_estimators": 5, "regime": "honest", "fit_intercept": False, "random
 
 
 def test_squared_loss_is_a_guarantee_on_the_fit_fold():
-    model = KPPRegressor(alpha=1.0, max_norm=300.0, **HONEST).fit(X, Y)
+    model = KPPRegressor("extra-trees", alpha=1.0, max_norm=300.0, **HONEST).fit(X, Y)
     report = risk_bounds(model, X, Y, y_range=(0, 400), radius=300.0)
     trace = model.map_.row_norms(squared=True).sum()
     n = len(model.fit_rows_)
@@ -39,7 +39,7 @@ def test_squared_loss_is_a_guarantee_on_the_fit_fold():
 
 def test_logistic_loss_is_a_guarantee_on_the_fit_fold():
     rows, y = load_breast_cancer(return_X_y=True)
-    model = KPPClassifier(alpha=1e-4, max_norm=4.0, **HONEST).fit(rows, y)
+    model = KPPClassifier("extra-trees", alpha=1e-4, max_norm=4.0, **HONEST).fit(rows, y)
     report = risk_bounds(model, rows, y, radius=4.0)
     trace = model.map_.row_norms(squared=True).sum()
     terms = logistic_loss_terms(4.0, trace, len(model.fit_rows_))
@@ -94,7 +94,7 @@ def test_cross_fit_folds_and_what_still_fails():
 
 
 def test_a_ball_that_does_not_hold_the_model_is_refused():
-    model = KPPRegressor(alpha=1.0, **HONEST).fit(X, Y)
+    model = KPPRegressor("extra-trees", alpha=1.0, **HONEST).fit(X, Y)
     norm = np.linalg.norm(model.node_coef_)
     with pytest.raises(RefusedError, match=r"does not cover this model.*max_norm"):
         risk_bounds(model, X, Y, radius=norm * (1 - 1e-9))

@@ -161,15 +161,17 @@ def test_a_pipeline_is_its_model_at_prepared_rows():
 
 def test_a_preparation_that_has_learned_leaves_no_guarantee_on_the_rows_of_the_fit():
     common = {"n_estimators": 6, "alpha": 1.0, "regime": "honest", "center": "partition"}
-    pipeline = make_pipeline(StandardScaler(), KPPRegressor(random_state=0, **common)).fit(DX, DY)
-    alone = KPPRegressor(random_state=0, **common).fit(DX, DY)
+    pipeline = make_pipeline(
+        StandardScaler(), KPPRegressor("extra-trees", random_state=0, **common)
+    ).fit(DX, DY)
+    alone = KPPRegressor("extra-trees", random_state=0, **common).fit(DX, DY)
     assert any(bound.is_guarantee for bound in risk_bounds(alone, DX, DY, y_range=(0, 400)))
     report = risk_bounds(pipeline, DX, DY, y_range=(0, 400))
     assert not any(bound.is_guarantee for bound in report)
     assert all("prepared" in bound.failing[-1].name for bound in report)
     assert not bound_path(pipeline, DX, DY, y_range=(0, 400)).is_guarantee
     # Rows that neither the preparation nor the model have used are another matter.
-    half = make_pipeline(StandardScaler(), KPPRegressor(random_state=0, **common))
+    half = make_pipeline(StandardScaler(), KPPRegressor("extra-trees", random_state=0, **common))
     half.fit(DX[::2], DY[::2])
     test = risk_bounds(half, DX[1::2], DY[1::2], sample="test", y_range=(0, 400))
     assert test["held-out kl"].is_guarantee

@@ -294,7 +294,9 @@ def test_real_forests_of_other_tasks():
     assert_nothing_changes_inside(model.fit(X, y), X, X, None)
     X, y = load_diabetes(return_X_y=True)
     for choice in ({"leaf_weight": "uniform"}, {"coordinates": "leaf"}, {"normalize": "tree"}):
-        model = KPPRegressor(n_estimators=8, alpha=0.1, random_state=0, **choice).fit(X, y)
+        model = KPPRegressor(
+            "extra-trees", n_estimators=8, alpha=0.1, random_state=0, **choice
+        ).fit(X, y)
         assert_nothing_changes_inside(model, X, X, 40.0)
         certificate = certify(model, X, epsilon=40.0)
         assert (certificate.radius >= certificate.lipschitz).all()

@@ -23,8 +23,8 @@ from kpp.forest.route import route
 X, Y = load_breast_cancer(return_X_y=True)
 DX, DY = load_diabetes(return_X_y=True)
 SETTINGS = {"n_estimators": 5, "random_state": 0}
-CLASSIFIER = KPPClassifier(alpha=1e-3, **SETTINGS).fit(X, Y)
-REGRESSOR = KPPRegressor(alpha=0.5, **SETTINGS).fit(DX, DY)
+CLASSIFIER = KPPClassifier("extra-trees", alpha=1e-3, **SETTINGS).fit(X, Y)
+REGRESSOR = KPPRegressor("extra-trees", alpha=0.5, **SETTINGS).fit(DX, DY)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_one_route_for_a_plot_of_two_methods(routed):
 
 
 def test_rows_of_another_model_are_refused():
-    other = KPPClassifier(alpha=1e-2, **SETTINGS).fit(X, Y).at(X)
+    other = KPPClassifier("extra-trees", alpha=1e-2, **SETTINGS).fit(X, Y).at(X)
     for function in (certify, certify_raw):
         with pytest.raises(ValueError, match="routed by another model"):
             function(CLASSIFIER, other)
@@ -106,7 +106,7 @@ def radii(model, rows):
 def test_one_row_in_any_form():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=[f"c{j}" for j in range(30)])
-    model = KPPClassifier(alpha=1e-3, **SETTINGS).fit(frame, Y)
+    model = KPPClassifier("extra-trees", alpha=1e-3, **SETTINGS).fit(frame, Y)
     expected = radii(model, frame[3:4])
     assert [len(radius) for radius in expected] == [1, 1]
     shuffled = frame.iloc[3][::-1]
@@ -119,7 +119,9 @@ def test_one_row_in_any_form():
 
 
 def test_a_pipeline_is_certified_on_its_prepared_rows():
-    pipeline = make_pipeline(StandardScaler(), KPPClassifier(alpha=1e-3, **SETTINGS)).fit(X, Y)
+    pipeline = make_pipeline(
+        StandardScaler(), KPPClassifier("extra-trees", alpha=1e-3, **SETTINGS)
+    ).fit(X, Y)
     prepared, model = pipeline[0].transform(X[:9]), pipeline[-1]
     for method in ("leafwise", "lipschitz"):
         assert (
@@ -148,7 +150,9 @@ def test_a_pipeline_of_raw_columns():
     preparation = make_column_transformer(
         (OneHotEncoder(sparse_output=False), ["size"]), remainder="passthrough"
     )
-    pipeline = make_pipeline(preparation, KPPRegressor(alpha=0.5, **SETTINGS)).fit(frame, DY)
+    pipeline = make_pipeline(preparation, KPPRegressor("extra-trees", alpha=0.5, **SETTINGS)).fit(
+        frame, DY
+    )
     names = ("onehotencoder__size_large", "onehotencoder__size_small", "remainder__bmi")
     certificate = certify(pipeline, frame, epsilon=20.0)
     assert certificate.feature_names == names

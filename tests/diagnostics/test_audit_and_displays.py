@@ -63,7 +63,7 @@ def test_identities_hold(name):
 
 def test_leaves_with_weight_skip_the_isometry():
     for parameters in ({"leaf_weight": 1.0}, {"coordinates": "leaf"}):
-        model = KPPRegressor(n_estimators=5, alpha=1.0, **parameters).fit(DX, DY)
+        model = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, **parameters).fit(DX, DY)
         result = audit(model, DX, DY)
         assert result.holds, str(result)
         assert "isometry" not in [check.name for check in result.checks]

@@ -361,11 +361,11 @@ def test_constant_columns_and_few_rows(regime):
     rng = np.random.default_rng(0)
     rows, y = rng.normal(size=(60, 3)), rng.normal(size=60)
     common = {"regime": regime, "n_estimators": 6, "alpha": 1.0, "cv": 3, "random_state": 0}
-    model = KPPRegressor(**common).fit(np.ones((60, 3)), y)
+    model = KPPRegressor("extra-trees", **common).fit(np.ones((60, 3)), y)
     found = diagnose(model, np.ones((60, 3)), y, sample="train")
     assert found["trace_per_row"] == 0
     assert json.dumps(found.to_dict())
-    model = KPPRegressor(**common).fit(rows, y)
+    model = KPPRegressor("extra-trees", **common).fit(rows, y)
     for n in (1, 2, 5):
         assert diagnose(model, rows[:n], y[:n]).n_rows == n
 

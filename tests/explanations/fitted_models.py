@@ -40,14 +40,21 @@ def _models():
     blocks = [("et", ExtraTreesRegressor(5)), ("rf", RandomForestRegressor(5))]
     boosted = HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=5)
     return {
-        "regression": (KPPRegressor(alpha=0.1, **SMALL), X, y),
-        "regression, no intercept": (KPPRegressor(alpha=0.1, fit_intercept=False, **SMALL), X, y),
-        "regression, chosen alpha": (KPPRegressor(cv=3, **SMALL), X, y),
-        "tree by tree": (KPPRegressor(alpha=0.1, normalize="tree", **SMALL), X, y),
-        "leaf weights": (KPPRegressor(alpha=0.1, leaf_weight=0.3, **SMALL), X, y),
-        "several targets": (KPPRegressor(alpha=0.1, **SMALL), X, two),
-        "binary": (KPPClassifier(alpha=1e-3, **SMALL), *cancer),
-        "multiclass": (KPPClassifier(alpha=1e-3, **SMALL), *load_iris(return_X_y=True)),
+        "regression": (KPPRegressor("extra-trees", alpha=0.1, **SMALL), X, y),
+        "regression, no intercept": (
+            KPPRegressor("extra-trees", alpha=0.1, fit_intercept=False, **SMALL),
+            X,
+            y,
+        ),
+        "regression, chosen alpha": (KPPRegressor("extra-trees", cv=3, **SMALL), X, y),
+        "tree by tree": (KPPRegressor("extra-trees", alpha=0.1, normalize="tree", **SMALL), X, y),
+        "leaf weights": (KPPRegressor("extra-trees", alpha=0.1, leaf_weight=0.3, **SMALL), X, y),
+        "several targets": (KPPRegressor("extra-trees", alpha=0.1, **SMALL), X, two),
+        "binary": (KPPClassifier("extra-trees", alpha=1e-3, **SMALL), *cancer),
+        "multiclass": (
+            KPPClassifier("extra-trees", alpha=1e-3, **SMALL),
+            *load_iris(return_X_y=True),
+        ),
         "blocks": (KPPRegressor(blocks, alpha=0.1, random_state=0), X, y),
         # Not scaled: forests of both precisions tell no values apart that differ by a rounding.
         "blend": (KPPRegressor("blend", alpha=0.1, cv=3, **SMALL), unscaled, y),
@@ -55,10 +62,14 @@ def _models():
             KPPClassifier("blend", alpha=1e-3, cv=3, n_estimators=4, random_state=0),
             *load_iris(return_X_y=True),
         ),
-        "cross-fit": (KPPRegressor(alpha=0.1, regime="cross-fit", cv=3, **SMALL), X, y),
-        "honest": (KPPRegressor(alpha=0.1, regime="honest", **SMALL), X, y),
+        "cross-fit": (
+            KPPRegressor("extra-trees", alpha=0.1, regime="cross-fit", cv=3, **SMALL),
+            X,
+            y,
+        ),
+        "honest": (KPPRegressor("extra-trees", alpha=0.1, regime="honest", **SMALL), X, y),
         "partition": (
-            KPPRegressor(alpha=0.1, regime="honest", center="partition", **SMALL),
+            KPPRegressor("extra-trees", alpha=0.1, regime="honest", center="partition", **SMALL),
             X,
             y,
         ),

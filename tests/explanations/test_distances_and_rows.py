@@ -230,7 +230,9 @@ def test_leave_one_out_equals_refitting(alpha, weighted, fit_intercept):
     weight = np.random.default_rng(0).exponential(size=80) if weighted else None
     if weighted:
         weight[5] = 0.0
-    model = KPPRegressor(alpha=alpha, fit_intercept=fit_intercept, tol=1e-22, **SMALL)
+    model = KPPRegressor(
+        "extra-trees", alpha=alpha, fit_intercept=fit_intercept, tol=1e-22, **SMALL
+    )
     model.fit(X, y, sample_weight=weight)
     result = leave_one_out(model, y, sample_weight=weight)
     phi = model.map_.to_csr().toarray()

@@ -47,7 +47,7 @@ def named_pipeline(model):
 
 @pytest.fixture(scope="module")
 def pipeline():
-    return named_pipeline(KPPRegressor(alpha=0.1, **SMALL)).fit(TEXTS, TARGET)
+    return named_pipeline(KPPRegressor("extra-trees", alpha=0.1, **SMALL)).fit(TEXTS, TARGET)
 
 
 def prepared_parts(pipeline, X, **options):
@@ -64,9 +64,9 @@ def prepared_parts(pipeline, X, **options):
 @pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("task", ["regression", "several classes"])
 def test_values_are_sums_over_the_prepared_columns(task, centered):
-    model, y = KPPRegressor(alpha=0.1, **SMALL), TARGET
+    model, y = KPPRegressor("extra-trees", alpha=0.1, **SMALL), TARGET
     if task == "several classes":
-        model, y = KPPClassifier(alpha=1e-3, **SMALL), KINDS
+        model, y = KPPClassifier("extra-trees", alpha=1e-3, **SMALL), KINDS
     pipeline = named_pipeline(model).fit(TEXTS, y)
     found = explain(pipeline, TEXTS, centered=centered)
     inner, raw = prepared_parts(pipeline, TEXTS, centered=centered)
@@ -124,7 +124,7 @@ def test_shapley_values_of_prepared_columns_add_up(pipeline):
 
 def test_an_attribution_without_names():
     prepare = preparation([0], [2, 1])
-    pipeline = make_pipeline(prepare, KPPRegressor(alpha=0.1, **SMALL))
+    pipeline = make_pipeline(prepare, KPPRegressor("extra-trees", alpha=0.1, **SMALL))
     pipeline.fit(TEXTS.to_numpy(), TARGET)
     found = explain(pipeline, TEXTS.to_numpy())
     assert found.feature_names == ("x2", "x1", "x0")
@@ -133,7 +133,7 @@ def test_an_attribution_without_names():
 
 def test_a_mix_of_columns_is_a_column_of_its_own():
     X, y = load_diabetes(return_X_y=True, as_frame=True)
-    pipeline = make_pipeline(PCA(3), KPPRegressor(alpha=0.1, **SMALL)).fit(X, y)
+    pipeline = make_pipeline(PCA(3), KPPRegressor("extra-trees", alpha=0.1, **SMALL)).fit(X, y)
     found = explain(pipeline, X)
     assert found.feature_names == ("pca0", "pca1", "pca2")
     np.testing.assert_allclose(found.data, pipeline[0].transform(X), rtol=1e-12)
@@ -253,7 +253,7 @@ def test_one_row_of_a_pipeline(pipeline, i):
 @pytest.mark.parametrize("prepare", [False, True])
 def test_one_row_without_names(prepare):
     X, y = load_iris(return_X_y=True)
-    model = KPPClassifier(alpha=1e-3, **SMALL)
+    model = KPPClassifier("extra-trees", alpha=1e-3, **SMALL)
     model = (make_pipeline(StandardScaler(), model) if prepare else model).fit(X, y)
     z = X[70]
     expected = answers(model, X[5:6], z)

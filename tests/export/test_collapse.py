@@ -42,20 +42,20 @@ def with_missing(X):
 
 
 MODELS = {
-    "extra trees": lambda: (KPPRegressor(**SETTINGS), X, Y),
+    "extra trees": lambda: (KPPRegressor("extra-trees", **SETTINGS), X, Y),
     "random forest": lambda: (KPPRegressor("random-forest", **SETTINGS), X, Y),
     "large intercept": lambda: (KPPRegressor("random-forest", **SETTINGS), X, Y + 1e6),
-    "no intercept": lambda: (KPPRegressor(fit_intercept=False, **SETTINGS), X, Y),
-    "per tree": lambda: (KPPRegressor(normalize="tree", **SETTINGS), X, Y),
-    "leaf weights": lambda: (KPPRegressor(leaf_weight="variance", **SETTINGS), X, Y),
-    "leaf coordinates": lambda: (KPPRegressor(coordinates="leaf", **SETTINGS), X, Y),
+    "no intercept": lambda: (KPPRegressor("extra-trees", fit_intercept=False, **SETTINGS), X, Y),
+    "per tree": lambda: (KPPRegressor("extra-trees", normalize="tree", **SETTINGS), X, Y),
+    "leaf weights": lambda: (KPPRegressor("extra-trees", leaf_weight="variance", **SETTINGS), X, Y),
+    "leaf coordinates": lambda: (KPPRegressor("extra-trees", coordinates="leaf", **SETTINGS), X, Y),
     "gradient boosting": lambda: (
         KPPRegressor(GradientBoostingRegressor(n_estimators=9), alpha=0.5, random_state=0),
         X,
         Y,
     ),
     "honest": lambda: (KPPRegressor("random-forest", regime="honest", **SETTINGS), X, Y),
-    "cross-fit": lambda: (KPPRegressor(regime="cross-fit", **SETTINGS), X, Y),
+    "cross-fit": lambda: (KPPRegressor("extra-trees", regime="cross-fit", **SETTINGS), X, Y),
     "blocks": lambda: (
         KPPRegressor([("a", "random-forest"), ("b", "extra-trees")], **SETTINGS),
         X,
@@ -170,7 +170,7 @@ def test_row_counts_and_variances_are_those_of_the_fit(fitted):
 
 def test_names_are_kept():
     frame = load_diabetes(as_frame=True, return_X_y=True)[0]
-    model = KPPRegressor(**SETTINGS).fit(frame, Y)
+    model = KPPRegressor("extra-trees", **SETTINGS).fit(frame, Y)
     plain = collapse(model).to_sklearn()
     assert plain.feature_names_in_.tolist() == frame.columns.tolist()
     assert plain.predict(frame) == pytest.approx(model.predict(frame), rel=1e-12)
@@ -343,7 +343,7 @@ def test_thresholds_in_float64_decide_like_float32(scale):
 
 
 def test_of_a_pipeline_the_last_step_is_collapsed():
-    pipeline = make_pipeline(StandardScaler(), KPPRegressor(**SETTINGS)).fit(X, Y)
+    pipeline = make_pipeline(StandardScaler(), KPPRegressor("extra-trees", **SETTINGS)).fit(X, Y)
     collapsed = collapse(pipeline)
     assert np.array_equal(collapsed.scores(pipeline[:-1].transform(X))[:, 0], pipeline.predict(X))
 
@@ -357,7 +357,7 @@ def test_bad_input():
         collapse(RandomForestRegressor(2).fit(X, Y))
     with pytest.raises(TypeError, match="got str"):
         collapse("model")
-    collapsed = collapse(KPPRegressor(**SETTINGS).fit(X, Y))
+    collapsed = collapse(KPPRegressor("extra-trees", **SETTINGS).fit(X, Y))
     for score in (1, -1, 0.0, "a"):
         with pytest.raises(ValueError, match="score must be an integer from 0 to 0"):
             collapsed.to_sklearn(score)

@@ -25,11 +25,13 @@ LABELS = np.where(Y > MEDIAN, "high", "low")
 
 
 def regressor(**parameters):
-    return KPPRegressor(n_estimators=10, random_state=0, **parameters).fit(X, Y)
+    return KPPRegressor("extra-trees", n_estimators=10, random_state=0, **parameters).fit(X, Y)
 
 
 def classifier(**parameters):
-    return KPPClassifier(n_estimators=10, random_state=0, **parameters).fit(X, LABELS)
+    return KPPClassifier("extra-trees", n_estimators=10, random_state=0, **parameters).fit(
+        X, LABELS
+    )
 
 
 def multiclass():

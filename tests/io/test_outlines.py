@@ -25,25 +25,29 @@ X = pd.DataFrame(RNG.normal(size=(60, 3)), columns=["a", "b", "c"])
 y = X["a"].to_numpy() + 0.1 * RNG.normal(size=60)
 SMALL = {"n_estimators": 6, "alpha": 0.1, "random_state": 0}
 MODELS = {
-    "regressor": lambda: KPPRegressor(**SMALL).fit(X, y),
-    "no names": lambda: KPPRegressor(**SMALL).fit(X.to_numpy(), y),
-    "classifier": lambda: KPPClassifier(**SMALL).fit(
+    "regressor": lambda: KPPRegressor("extra-trees", **SMALL).fit(X, y),
+    "no names": lambda: KPPRegressor("extra-trees", **SMALL).fit(X.to_numpy(), y),
+    "classifier": lambda: KPPClassifier("extra-trees", **SMALL).fit(
         X, np.array(["p", "q", "r"])[np.arange(60) % 3]
     ),
-    "dates as classes": lambda: KPPClassifier(**SMALL).fit(
+    "dates as classes": lambda: KPPClassifier("extra-trees", **SMALL).fit(
         X, np.array(["2020-01-01", "2021-01-01"], dtype="datetime64[s]")[np.arange(60) % 2]
     ),
-    "honest": lambda: KPPRegressor(regime="honest", **SMALL).fit(X, y),
-    "cross-fit": lambda: KPPRegressor(regime="cross-fit", cv=KFold(3), **SMALL).fit(X, y),
+    "honest": lambda: KPPRegressor("extra-trees", regime="honest", **SMALL).fit(X, y),
+    "cross-fit": lambda: KPPRegressor("extra-trees", regime="cross-fit", cv=KFold(3), **SMALL).fit(
+        X, y
+    ),
     "two forests": lambda: KPPRegressor(
         [("one", ExtraTreesRegressor(3, random_state=0)), ("two", ExtraTreesRegressor(4))],
         alpha=0.1,
     ).fit(X, y),
     "embedding": lambda: KPPEmbedding(n_estimators=4, random_state=0).fit(X, y),
-    "one step": lambda: make_pipeline(StandardScaler(), KPPRegressor(**SMALL)).fit(X, y),
-    "no step": lambda: make_pipeline("passthrough", KPPRegressor(**SMALL)).fit(X, y),
+    "one step": lambda: make_pipeline(StandardScaler(), KPPRegressor("extra-trees", **SMALL)).fit(
+        X, y
+    ),
+    "no step": lambda: make_pipeline("passthrough", KPPRegressor("extra-trees", **SMALL)).fit(X, y),
     "two steps": lambda: make_pipeline(
-        SimpleImputer(), StandardScaler(), KPPClassifier(**SMALL)
+        SimpleImputer(), StandardScaler(), KPPClassifier("extra-trees", **SMALL)
     ).fit(X, y > 0),
 }
 

@@ -241,7 +241,9 @@ def test_an_embedding_behind_a_preparation(again, differ):
 
 def fitted(**parameters):
     X, y = table()
-    return KPPRegressor(**({"n_estimators": 2, "alpha": 1.0} | parameters)).fit(X[["count"]], y)
+    return KPPRegressor("extra-trees", **({"n_estimators": 2, "alpha": 1.0} | parameters)).fit(
+        X[["count"]], y
+    )
 
 
 def with_step(step, columns=NUMBERS):

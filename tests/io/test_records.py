@@ -21,7 +21,7 @@ DATA = Path(__file__).parent / "data"
 
 def honest(**settings):
     common = {"n_estimators": 5, "regime": "honest", "alpha": 1e-3, "random_state": 0}
-    return KPPClassifier(**common | settings)
+    return KPPClassifier("extra-trees", **common | settings)
 
 
 def test_a_file_keeps_groups_and_rows(tmp_path):

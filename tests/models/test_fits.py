@@ -20,7 +20,7 @@ def diabetes():
 
 
 def regressor(**parameters):
-    return KPPRegressor(**({"n_estimators": 10, "random_state": 0} | parameters))
+    return KPPRegressor("extra-trees", **({"n_estimators": 10, "random_state": 0} | parameters))
 
 
 @pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])

@@ -18,9 +18,13 @@ def dense(model):
 @pytest.mark.parametrize("rows", [150, 442])  # the Gram written out, and iterated on
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_ridge_reaches_the_sphere_at_the_alpha_it_names(fit_intercept, rows):
-    plain = KPPRegressor(alpha=0.1, fit_intercept=fit_intercept, **SMALL).fit(X[:rows], Y[:rows])
+    plain = KPPRegressor("extra-trees", alpha=0.1, fit_intercept=fit_intercept, **SMALL).fit(
+        X[:rows], Y[:rows]
+    )
     most = np.linalg.norm(plain.node_coef_) / 3
-    model = KPPRegressor(alpha=0.1, fit_intercept=fit_intercept, max_norm=most, **SMALL)
+    model = KPPRegressor(
+        "extra-trees", alpha=0.1, fit_intercept=fit_intercept, max_norm=most, **SMALL
+    )
     model.fit(X[:rows], Y[:rows])
     norm = np.linalg.norm(model.node_coef_)
     assert most * (1 - 2e-6) <= norm <= most
@@ -38,7 +42,7 @@ def test_logistic_reaches_the_sphere_over_all_scores(n_classes):
     rows, y = load_iris(return_X_y=True)
     rows, y = rows[y < n_classes], y[y < n_classes]
     y[::7] = 0  # not separable
-    model = KPPClassifier(alpha=1e-4, max_norm=2.0, tol=1e-12, **SMALL).fit(rows, y)
+    model = KPPClassifier("extra-trees", alpha=1e-4, max_norm=2.0, tol=1e-12, **SMALL).fit(rows, y)
     assert 2.0 * (1 - 2e-6) <= np.linalg.norm(model.node_coef_) <= 2.0
     other = LogisticRegression(C=1 / (len(y) * model.alpha_), tol=1e-10, max_iter=10_000)
     other.fit(dense(model), y)
@@ -49,8 +53,8 @@ def test_logistic_reaches_the_sphere_over_all_scores(n_classes):
 
 
 def test_a_limit_that_does_not_bind_changes_nothing():
-    plain = KPPRegressor(**SMALL).fit(X, Y)
-    model = KPPRegressor(max_norm=1e9, **SMALL).fit(X, Y)
+    plain = KPPRegressor("extra-trees", **SMALL).fit(X, Y)
+    model = KPPRegressor("extra-trees", max_norm=1e9, **SMALL).fit(X, Y)
     np.testing.assert_array_equal(plain.node_coef_, model.node_coef_)
     assert plain.alpha_ == model.alpha_
 

@@ -80,25 +80,32 @@ def _kinds():
     other = ExtraTreesClassifier(10, random_state=1).fit(cancer[0][:60], cancer[1][:60])
     boosted = HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=5)
     return {
-        "binary": (KPPClassifier(cv=3, **SMALL), *cancer),
-        "multiclass": (KPPClassifier(alpha=1e-3, **SMALL), *iris),
-        "regression": (KPPRegressor(cv=3, **SMALL), *diabetes),
-        "several targets": (KPPRegressor(alpha=0.1, **SMALL), diabetes[0], two),
+        "binary": (KPPClassifier("extra-trees", cv=3, **SMALL), *cancer),
+        "multiclass": (KPPClassifier("extra-trees", alpha=1e-3, **SMALL), *iris),
+        "regression": (KPPRegressor("extra-trees", cv=3, **SMALL), *diabetes),
+        "several targets": (KPPRegressor("extra-trees", alpha=0.1, **SMALL), diabetes[0], two),
         "honest": (
-            KPPClassifier(alpha=1e-3, regime="honest", center="partition", **SMALL),
+            KPPClassifier("extra-trees", alpha=1e-3, regime="honest", center="partition", **SMALL),
             *cancer,
         ),
-        "cross-fit": (KPPRegressor(alpha=0.1, regime="cross-fit", cv=3, **SMALL), *diabetes),
+        "cross-fit": (
+            KPPRegressor("extra-trees", alpha=0.1, regime="cross-fit", cv=3, **SMALL),
+            *diabetes,
+        ),
         "fixed": (
             KPPClassifier(FrozenEstimator(other), regime="fixed", alpha=1e-3),
             cancer[0][60:],
             cancer[1][60:],
         ),
-        "leaves": (KPPRegressor(alpha=0.1, coordinates="leaf", **SMALL), *diabetes),
-        "arrays": (KPPRegressor(alpha=0.1, **SMALL), diabetes[0].to_numpy(), diabetes[1]),
+        "leaves": (KPPRegressor("extra-trees", alpha=0.1, coordinates="leaf", **SMALL), *diabetes),
+        "arrays": (
+            KPPRegressor("extra-trees", alpha=0.1, **SMALL),
+            diabetes[0].to_numpy(),
+            diabetes[1],
+        ),
         "boosted": (KPPRegressor(boosted, alpha=0.1, random_state=0), *diabetes),
         "scaled": (
-            make_pipeline(StandardScaler(), KPPClassifier(alpha=1e-3, **SMALL)),
+            make_pipeline(StandardScaler(), KPPClassifier("extra-trees", alpha=1e-3, **SMALL)),
             cancer[0],
             cancer[1],
         ),
@@ -114,12 +121,12 @@ def made(kind):
     elif kind == "large":
         X, y = _diabetes()
         y = 1e4 * y
-        model = KPPRegressor(alpha=0.1, **SMALL)
+        model = KPPRegressor("extra-trees", alpha=0.1, **SMALL)
     elif kind == "table":
         from skrub import TableVectorizer
 
         X, y = table()
-        model = make_pipeline(TableVectorizer(), KPPRegressor(alpha=0.1, **SMALL))
+        model = make_pipeline(TableVectorizer(), KPPRegressor("extra-trees", alpha=0.1, **SMALL))
     else:
         model, X, y = _kinds()[kind]
     test = np.arange(len(y)) % 3 == 0

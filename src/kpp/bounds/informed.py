@@ -36,6 +36,7 @@ from kpp.bounds.terms import (
     ramp_bound,
 )
 from kpp.geometry import MapBlock, forest_blocks
+from kpp.models.averages import fold_predictors
 from kpp.models.fits import Center
 from kpp.solvers.logistic import ABSENT
 
@@ -391,7 +392,7 @@ def informed_on(sample: Sample, delta: float, y_range: Range | None) -> list[Bou
 
 def _fold_by_fold(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
     """Each fold with delta / Q; the average speaks of a predictor drawn from the folds."""
-    predictors, fits = sample.folds(), sample.model.fits_
+    predictors, fits = sample.folds(), fold_predictors(sample.model)
     # A union over the folds: all of their bounds hold together with probability 1 - delta.
     own_delta = delta / len(fits)
     by_name: dict[str, list[Bound]] = {}

@@ -26,6 +26,7 @@ from kpp.forest.route import route
 from kpp.forest.statistics import NodeStatistics, node_statistics
 from kpp.geometry import forest_blocks
 from kpp.models.asking import ask
+from kpp.models.averages import fold_predictors
 from kpp.models.data import check_target
 
 KINDS = ("variance", "entropy")
@@ -313,7 +314,8 @@ def oracles_at(data: Sample, y: Any, sample_weight: Any = None) -> PartitionOrac
     parts = [([block.forest for block in question.additive.blocks], data.index)]
     if data.by_folds:
         parts = [
-            ([block.forest for _, block in forest_blocks(fit.map)], fit.rows) for fit in model.fits_
+            ([block.forest for _, block in forest_blocks(fold.map)], fold.rows)
+            for fold in fold_predictors(model)
         ]
     groups = []
     for forests, own in parts:

@@ -22,6 +22,7 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.predictors import LinearPredictor, with_both_scores
 from kpp.geometry import leaf_ids_of
 from kpp.models.asking import Question, ask
+from kpp.models.averages import FoldPredictor, fold_predictors
 from kpp.models.data import check_groups, check_target, group_codes
 from kpp.models.fits import LinearFit
 from kpp.models.linear import KPPLinearModel
@@ -151,9 +152,9 @@ class Sample:
         """
         if not self.question.regime.averages_folds:
             return [self.predictor]
-        return [self._of_fold(fit) for fit in self.model.fits_]
+        return [self._of_fold(fold) for fold in fold_predictors(self.model)]
 
-    def _of_fold(self, fit: LinearFit) -> LinearPredictor:
+    def _of_fold(self, fit: FoldPredictor) -> LinearPredictor:
         rows, target = self.rows, self.target
         if self.by_folds:
             rows, target = self.all_rows.take(fit.rows), self.all_target[fit.rows]
@@ -169,7 +170,7 @@ class Sample:
     def folds(self) -> list[LinearPredictor]:
         """Return `parts` for bounds, which speak of predictors that know every class."""
         weight = self.question.fit_weight
-        for q, fit in enumerate(self.model.fits_):
+        for q, fit in enumerate(fold_predictors(self.model)):
             known = self.all_target[fit.rows[weight[fit.rows] > 0]]
             if len(np.unique(known)) < self.n_classes:
                 raise RefusedError(

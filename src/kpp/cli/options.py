@@ -22,10 +22,10 @@ class Task(StrEnum):
 class ForestName(StrEnum):
     """Named forests."""
 
+    blend = "blend"
     extra_trees = "extra-trees"
     random_forest = "random-forest"
     boosted = "boosted"
-    blend = "blend"
 
 
 class GeometryForest(StrEnum):

@@ -117,10 +117,26 @@ def bare_steps(
     return steps, base
 
 
-def moving_splits(forest: Forest, steps: FloatArray) -> BoolArray:
-    """Splits below which some score steps, bool array of shape (n_nodes,)."""
+def moving_splits(forest: Forest, classes: AnyArray | None = None) -> BoolArray | None:
+    """Find the splits below which the bare ensemble steps.
+
+    Parameters
+    ----------
+    forest : Forest
+        The trees.
+    classes : array of shape (n_classes,), optional
+        The model's classes; see `scores_of_classes`.
+
+    Returns
+    -------
+    moving : bool array of shape (n_nodes,), or None
+        None where the forest has no scores of its own, or none of these classes.
+    """
+    found = bare_steps(forest, classes)
+    if found is None:
+        return None
     moving = np.zeros(forest.n_nodes, dtype=bool)
-    stepped = (steps != 0).any(axis=0)
+    stepped = (found[0] != 0).any(axis=0)
     stepped[forest.roots] = False
     moving[forest.parent[stepped]] = True
     return moving

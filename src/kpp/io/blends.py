@@ -16,7 +16,9 @@ from kpp.io.fields import floats, is_number, require, whole
 from kpp.io.schema import required
 from kpp.io.values import Fields
 from kpp.models.blend import bare_fit, weights_by_name
+from kpp.models.blend_plans import of_fold
 from kpp.models.linear import KPPLinearModel
+from kpp.models.regimes import REGIMES
 from kpp.models.tasks import Task
 
 BLEND = required("bare", "share", "score")
@@ -38,7 +40,6 @@ def decode_blend(fields: Any, model: KPPLinearModel, task: Task) -> None:
     """Put the bare ensembles and the weights of a blend together, once its layers are there."""
     require(isinstance(fields, dict), "a blend must be by name")
     blocks = forest_blocks(model.map_)
-    names = [name for name, _ in blocks]
     require([id(fit.part.whole) for fit in model.fits_] == [id(b) for _, b in blocks], "blocks")
     numbers = fields["bare"]
     require(isinstance(numbers, list), "bare ensembles must be a list")
@@ -56,15 +57,25 @@ def decode_blend(fields: Any, model: KPPLinearModel, task: Task) -> None:
         require(right, "a bare ensemble that predicts something else")
         found.append(bare_fit(blocks[k][1], task.classes, own))
     model.bare_fits_ = found
-    shares = [np.broadcast_to(fit.share, n_scores) for fit in model.fits_]
-    bare = {names[k]: own for k, own in zip(known, share, strict=True)}
-    model.blend_weights_ = weights_by_name(names, shares, bare, task)
+    model.blend_weights_ = weights_by_name(base_names(model), model.fits_, found, task)
+
+
+def base_names(model: KPPLinearModel) -> list[str]:
+    """Names of the blocks of a blend; where each fold has blocks of its own, without the fold."""
+    known = [name for name, _ in forest_blocks(model.map_)]
+    if not REGIMES[model.regime_].averages_folds:
+        return known
+    suffix = of_fold("", 0)
+    names = [name.removesuffix(suffix) for name in known if name.endswith(suffix)]
+    n_folds = len(known) // max(1, len(names))
+    right = known == [of_fold(name, q) for q in range(n_folds) for name in names]
+    require(right, "every fold of a blend must have all of its blocks")
+    return names
 
 
 def by_block(values: Any, model: KPPLinearModel, name: str) -> dict[str, Any]:
     """A dict with a value for each block of a blend."""
-    known = [block for block, _ in forest_blocks(model.map_)]
-    right = isinstance(values, dict) and list(values) == known
+    right = isinstance(values, dict) and list(values) == base_names(model)
     require(right, f"{name} of a blend must be by block")
     result: dict[str, Any] = values
     return result

@@ -136,8 +136,10 @@ def _kind_of_rows(fits: Sequence[LinearFit], model: KPPLinearModel, where: str) 
     if all(fit.part.rows is None for fit in fits):
         return ALL_ROWS
     folds = model.folds_ or []
-    same = len(folds) == len(fits) and all(
-        np.array_equal(fit.rows, train) for fit, (train, _) in zip(fits, folds, strict=True)
+    # In a blend every fold has a layer for each block.
+    per_fold = len(fits) // max(1, len(folds))
+    same = len(folds) * per_fold == len(fits) and all(
+        np.array_equal(fit.rows, folds[k // per_fold][0]) for k, fit in enumerate(fits)
     )
     if not same:
         raise CannotSaveError(
@@ -265,13 +267,15 @@ def _parts(fields: Fields, model: KPPLinearModel, n_fits: int) -> list[MapPart]:
     require(trees is None or not any(blocks), "groups of trees are those of all blocks")
     rows_of: list[AnyArray | None] = [None] * n_fits
     if rows == FOLD_ROWS:
-        require(model.folds_ is not None and len(model.folds_) == n_fits, "a layer for each fold")
+        n_folds = len(model.folds_ or [])
+        require(n_folds > 0 and n_fits % n_folds == 0, "a layer for each fold")
         assert model.folds_ is not None
         # Folds are in numbers of the user's rows, parts of a map in places among the rows of the
         # fit.
         order = np.argsort(model.fit_rows_)
         known = model.fit_rows_[order]
-        rows_of = [order[np.searchsorted(known, train)] for train, _ in model.folds_]
+        in_folds = [order[np.searchsorted(known, train)] for train, _ in model.folds_]
+        rows_of = [in_folds[k // (n_fits // n_folds)] for k in range(n_fits)]
         require(all(len(r) for r in rows_of if r is not None), "a layer has rows")
     return [
         MapPart(

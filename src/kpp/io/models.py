@@ -244,6 +244,7 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     model.additive_ = additive_with_leaves(
         model.map_, coefficients, intercept, task.classes, fields["leaf_values"]
     )
+    _sample(model, fields, n_rows)
     is_blend = fields["blend"] is not None
     model.dual_coef_ = fields["dual_coef_"]
     require(is_blend == (model.dual_coef_ is None), "only a blend has no dual coefficients")
@@ -254,7 +255,6 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
         floats(model.dual_coef_, "dual_coef_", (n_rows, n_scores))
     require(all(is_number(a) and a > 0 for a in alphas), "alpha_ must be positive")
     model.alpha_ = fields["alpha_"]
-    _sample(model, fields, n_rows)
     _selection(model, fields, oof_shape)
     model.n_iter_ = whole(fields["n_iter_"], "n_iter_", 1, 2**62)
     model.constant_ = fields["constant_"]

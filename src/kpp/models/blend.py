@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,12 @@ import numpy as np
 from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.steps import bare_steps
-from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import PathMap
+from kpp.models.blend_plans import BlendPlan
 from kpp.models.data import FitData
-from kpp.models.fits import BareFit, MapPart
+from kpp.models.fits import BareFit, LinearFit, MapPart
 from kpp.models.fitting import FittedPlan, fit_plan
-from kpp.models.fold_grown import BlendPlan, Splits
+from kpp.models.plans import Splits
 from kpp.models.selection import LayerSettings
 from kpp.models.tasks import Task
 from kpp.solvers import stacking_weights
@@ -40,9 +42,9 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
     Parameters
     ----------
     plan : BlendPlan
-        The forests, in groups that each miss a fold.
+        The forests, none of which has seen the rows that it scores.
     data : FitData
-        All rows.
+        All rows, in whose numbers the plan speaks.
     settings : LayerSettings
         Loss and alpha; a given alpha is that of every block.
 
@@ -54,8 +56,9 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
     if settings.alpha is not None:
         # A grid of one alpha, for the weights need out-of-fold scores all the same.
         settings = replace(settings, alphas=[settings.alpha], alpha=None)
-    classes, target, weight = settings.task.classes, data.target, data.weight
-    names, scores, coefs = [], [], []
+    classes, rows = settings.task.classes, plan.fit_rows
+    target, weight = data.target[rows], data.weight[rows]
+    names, scores = [], []
     fitted: dict[str, FittedPlan] = {}
     for block in plan.blocks:
         layer = fit_plan(block.plan(plan.splits), data, settings)
@@ -71,43 +74,51 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
     candidates = np.array(scores)
     theta, constant = _weights(candidates, target, weight, settings)
     theta_of = dict(zip(names, theta, strict=True))
-    intercept, fits, bare_fits = constant.copy(), [], []
+    n_folds = len(plan.blocks[0].maps)
+    # What belongs to a fold stands together, as in the map.
+    coefs: list[list[FloatArray]] = [[] for _ in range(n_folds)]
+    fits: list[list[LinearFit]] = [[] for _ in range(n_folds)]
+    bare_fits: list[list[BareFit]] = [[] for _ in range(n_folds)]
+    intercept = constant.copy()
     for block in plan.blocks:
         layer, share = fitted[block.name], theta_of[block.name]
-        coef = share[:, None] * layer.node_coef
+        stops = np.cumsum([part.shape[1] for part in block.maps])[:-1]
+        own = np.split(share[:, None] * layer.node_coef, stops, axis=1)
         intercept += share * layer.intercept
-        (fit,) = layer.fits
-        fits.append(replace(fit, share=share))
-        if (bare_share := theta_of.get(block.name + BARE)) is not None:
-            bare = bare_fit(block.map, classes, bare_share)
-            bare_fits.append(bare)
-            coef += bare_share[:, None] * bare.node_coef
-            intercept += bare_share * bare.intercept
-        coefs.append(coef)
+        bare_share = theta_of.get(block.name + BARE)
+        for q, (part, coef, fit) in enumerate(zip(block.maps, own, layer.fits, strict=True)):
+            fits[q].append(replace(fit, share=share * fit.share))
+            if bare_share is not None:
+                bare = bare_fit(part, classes, bare_share / n_folds)
+                bare_fits[q].append(bare)
+                coef += bare.share[:, None] * bare.node_coef
+                intercept += bare.share * bare.intercept
+            coefs[q].append(coef)
+    all_fits, all_bare = [*chain.from_iterable(fits)], [*chain.from_iterable(bare_fits)]
     out_of_fold = _nested(candidates, target, weight, settings, plan.splits)
     settings.progress(BLENDING, 1, 1)
     plans = fitted.items()
     return FittedPlan(
-        map=BlockMap([(block.name, block.map) for block in plan.blocks]),
-        node_coef=np.hstack(coefs),
+        map=plan.map,
+        node_coef=np.hstack([*chain.from_iterable(coefs)]),
         intercept=intercept,
         dual=None,
-        alpha={name: float(layer.fits[0].alpha) for name, layer in plans},
+        alpha={name: _alpha(layer) for name, layer in plans},
         alphas={name: layer.alphas for name, layer in plans},
         cv_scores={name: layer.cv_scores for name, layer in plans},
         out_of_fold=out_of_fold,
-        fits=fits,
+        fits=all_fits,
         fold_fits=None,
         n_iter=sum(layer.n_iter for layer in fitted.values()),
-        weights=weights_by_name(
-            list(fitted),
-            [theta_of[name] for name in fitted],
-            {name: theta_of[name + BARE] for name in fitted if name + BARE in theta_of},
-            settings.task,
-        ),
+        weights=weights_by_name(list(fitted), all_fits, all_bare, settings.task),
         score=settings.task.merit(target, out_of_fold, weight, settings.scoring),
-        bare_fits=bare_fits,
+        bare_fits=all_bare,
     )
+
+
+def _alpha(layer: FittedPlan) -> float:
+    assert isinstance(layer.alpha, float)
+    return layer.alpha
 
 
 def bare_fit(block: PathMap, classes: AnyArray | None, share: FloatArray) -> BareFit:
@@ -138,18 +149,18 @@ def bare_fit(block: PathMap, classes: AnyArray | None, share: FloatArray) -> Bar
 
 
 def weights_by_name(
-    names: list[str], shares: list[FloatArray], bare: dict[str, FloatArray], task: Task
+    names: Sequence[str], fits: Sequence[LinearFit], bare_fits: Sequence[BareFit], task: Task
 ) -> dict[str, Any]:
     """Return the weights of all candidates, as `blend_weights_` shows them.
 
     Parameters
     ----------
-    names : list of str
+    names : sequence of str
         Of the blocks.
-    shares : list of arrays of shape (n_scores,)
-        Weights of their linear layers.
-    bare : dict of str to array of shape (n_scores,)
-        Weights of the bare ensembles of some of them.
+    fits : sequence of LinearFit
+        A layer for each block, or for each block of every fold; these share its weight.
+    bare_fits : sequence of BareFit
+        Bare ensembles of some of them, likewise.
     task : Task
         Several targets have a weight each; classes share theirs.
 
@@ -158,10 +169,13 @@ def weights_by_name(
     weights : dict of str to float, or to array of shape (n_targets,)
     """
     found: dict[str, Any] = {}
-    for name, share in zip(names, shares, strict=True):
-        found[name] = _shown(task, share)
-        if name in bare:
-            found[name + BARE] = _shown(task, bare[name])
+    for k, name in enumerate(names):
+        own = fits[k :: len(names)]
+        maps = {id(fit.part.whole) for fit in own}
+        bare = [fit.share for fit in bare_fits if id(fit.part.whole) in maps]
+        found[name] = _shown(task, np.sum([np.asarray(fit.share) for fit in own], axis=0))
+        if bare:
+            found[name + BARE] = _shown(task, np.sum(bare, axis=0))
     return found
 
 

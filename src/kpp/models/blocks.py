@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kpp._checks import check_choice
-from kpp.forest.grow import check_forest, traits_of
+from kpp.forest.grow import check_forest, is_grown, traits_of
 
 Spec = tuple[str, Any]
 
@@ -65,7 +65,10 @@ def blocks_of(estimator: Any) -> Blocks:
     >>> from kpp.models.blocks import blocks_of
     >>> [name for name, _ in blocks_of(KPPRegressor("blend", main_effects=None)).specs]
     ['trees', 'boosted']
-    >>> blocks_of(KPPRegressor([("a", "extra-trees"), ("b", "boosted")])).is_blend
+    >>> forests = [("a", "extra-trees"), ("b", "boosted")]
+    >>> blocks_of(KPPRegressor(forests)).is_blend
+    True
+    >>> blocks_of(KPPRegressor(forests, combine="joint")).is_blend
     False
     """
     forest = estimator.forest
@@ -81,16 +84,26 @@ def blocks_of(estimator: Any) -> Blocks:
         )
     # An embedding has no scores to blend, and no other parameter to say so.
     is_named = isinstance(forest, str) and forest == "blend" and hasattr(estimator, "combine")
-    is_blend = combine == "blend" or (combine == "auto" and is_named)
+    several = is_named or isinstance(forest, list)
+    is_blend = combine == "blend" or (combine == "auto" and several and _can_blend(estimator))
     named = [pair for pair in BLEND if pair[0] != "ladders"]
     specs = named if is_named else forest_specs(forest)
-    # The user's own ladders, in a list, are main effects already.
+    # The user's own ladders, in a list, are main effects already. Those of rows of the fit would
+    # not be of other data, as all forests of the fixed regime are.
     has_own = any(traits_of(spec).by_columns_alone for _, spec in specs)
-    with_ladders = effects == "ladders" or (effects == "auto" and is_blend and not has_own)
+    is_given = all(is_grown(spec) for _, spec in specs)
+    with_ladders = effects == "ladders" or (
+        effects == "auto" and is_blend and not has_own and not is_given
+    )
     if with_ladders:
         specs = [*specs, ("ladders", "ladders")]
     is_list = isinstance(forest, list) or is_named or is_blend or with_ladders
     return Blocks(list(specs), is_list, is_blend, is_named)
+
+
+def _can_blend(estimator: Any) -> bool:
+    """Whether the weights of a blend can be learned as the other parameters have it."""
+    return estimator.alpha_selection == "fold-grown" and estimator.max_norm is None
 
 
 def forest_specs(forest: Any) -> list[Spec]:

@@ -28,12 +28,13 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
 
     Parameters
     ----------
-    forest : str, estimator, Forest, FrozenEstimator or list, default="extra-trees"
-        What to embed with. A name ("extra-trees", "random-forest" or "boosted") or an estimator
-        is grown on the data (an estimator is cloned; its own ``random_state`` wins when set). A
-        `Forest` or ``FrozenEstimator`` goes with ``regime="fixed"``. A list of (name, forest)
-        gives several side by side. "blend" is extra trees, boosted trees and main effects, each
-        with a linear layer of its own, and their weights learned out of fold.
+    forest : str, estimator, Forest, FrozenEstimator or list, default="blend"
+        What to embed with. "blend" is extra trees, boosted trees and main effects, each with a
+        linear layer of its own, and their weights learned out of fold.
+        One forest has another name ("extra-trees", "random-forest" or "boosted"), or is an
+        estimator, which is cloned and grown on the data; its own ``random_state`` wins when set. A
+        list of (name, forest) is blended likewise, see `combine`. A `Forest` or
+        ``FrozenEstimator`` goes with ``regime="fixed"``.
     n_estimators : int, default=100
         Number of trees of a forest given by name; with folds that grow trees, at least one a fold.
         In a blend forests given by name have three times as many trees, and the boosted trees
@@ -75,13 +76,16 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         shared model of the partition fold, whose trees are used.
     main_effects : {"auto", "ladders"} or None, default="auto"
         Trees of one column each, split at quantiles without a look at labels, as one more block.
-        "auto" is "ladders" in a blend, otherwise None. "linear" is not built yet.
+        "auto" is "ladders" in a blend, otherwise None; given forests, of the regime "fixed", get
+        none, for they are of other data. "linear" is not built yet.
     combine : {"auto", "blend", "joint"}, default="auto"
         How several forests come together. "joint": one linear layer on all of them. "blend":
         every forest has a linear layer with an alpha of its own, its bare ensemble is a second
-        candidate, and the model is their sum with weights of at least 0 that are learned on
-        out-of-fold scores; with ``regime="shared"`` and ``alpha_selection="fold-grown"``. "auto"
-        is "blend" for ``forest="blend"``, otherwise "joint".
+        candidate, and the model is their sum with weights of at least 0 that are learned on scores
+        of rows that none of them has seen. "auto" is "blend" for ``forest="blend"`` and for
+        lists, but "joint" where there are no such scores: with another `alpha_selection` than
+        "fold-grown", and with `max_norm`. With ``center="partition"`` the centre is a blend, and
+        one layer is fitted around it.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights. In the honest regime
         "balanced" counts the partition fold.
@@ -179,7 +183,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     >>> from sklearn.datasets import load_iris
     >>> from kpp import KPPClassifier
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = KPPClassifier(n_estimators=50, random_state=0).fit(X, y)
+    >>> model = KPPClassifier(n_estimators=20, random_state=0).fit(X, y)
     >>> model.predict_proba(X[:2]).shape
     (2, 3)
     >>> model.regime_
@@ -188,7 +192,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
 
     def __init__(
         self,
-        forest: Any = "extra-trees",
+        forest: Any = "blend",
         *,
         n_estimators: int = 100,
         node_weight: Any = "gain",

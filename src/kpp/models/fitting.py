@@ -89,14 +89,15 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
     """
     rows, progress = plan.fit_rows, settings.progress
     target, weight = data.target[rows], data.weight[rows]
-    center, offset = None, None
+    center: Center | None = None
+    offset = None
     if plan.center is not None:
-        centered = fit_plan(plan.center, data, settings)
-        center = Center(centered.node_coef, centered.intercept)
+        center = plan.center
+        if not isinstance(center, Center):
+            centered = fit_plan(center, data, settings)
+            center = Center(centered.node_coef, centered.intercept)
         # The same sums as a prediction makes.
-        additive = AdditiveForest.from_coefficients(
-            plan.map, centered.node_coef, centered.intercept
-        )
+        additive = AdditiveForest.from_coefficients(plan.map, center.node_coef, center.intercept)
         leaf_ids = [block.map.leaf_ids for block in additive.blocks if block.map is not None]
         offset = additive.scores_at(leaf_ids)
     layers = plan.layers

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from kpp._rows import take_rows
-from kpp._typing import AnyArray, FloatArray
+from kpp._typing import FloatArray
 from kpp.forest.arrays import Forest
 from kpp.forest.grow import traits_of
 from kpp.forest.route import route
-from kpp.forest.steps import bare_steps, moving_splits, scores_of_classes
+from kpp.forest.steps import moving_splits
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.geometry.weights import PathWeights
+from kpp.models.bare_scores import bare_of_folds
 from kpp.models.data import FitData
 from kpp.models.fits import MapPart
 from kpp.models.grower import Grower
-from kpp.models.plans import FitPlan, Fold, Layer
-
-# Train and test rows of each fold.
-Splits = list[tuple[AnyArray, AnyArray]]
+from kpp.models.plans import FitPlan, Fold, Layer, Splits
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +46,11 @@ class GrownBlock:
     weights: list[PathWeights | None]
     bare: FloatArray | None = None
 
+    @property
+    def maps(self) -> list[PathMap]:
+        """The only map."""
+        return [self.map]
+
     def plan(self, splits: Splits) -> FitPlan:
         """How the linear layer of this block alone is fitted; its folds are made here."""
         alone = all(trees == slice(0, self.map.forest.n_trees) for trees in self.trees)
@@ -58,22 +59,6 @@ class GrownBlock:
             for trees, weights in zip(self.trees, self.weights, strict=True)
         ]
         return plan_of(self.map, parts, splits)
-
-
-@dataclass(frozen=True, eq=False)
-class BlendPlan:
-    """How a blend is fitted: every forest alone, all on the same folds.
-
-    Parameters
-    ----------
-    blocks : list of GrownBlock
-        The forests.
-    splits : list of (int array, int array)
-        Train and test rows of every fold.
-    """
-
-    blocks: list[GrownBlock]
-    splits: Splits
 
 
 def grow_in_folds(data: FitData, grower: Grower, splits: Splits) -> list[GrownBlock]:
@@ -98,21 +83,17 @@ def grow_in_folds(data: FitData, grower: Grower, splits: Splits) -> list[GrownBl
     blocks = []
     for name, spec in grower.specs:
         own = [by_group.pop(0) for by_group in forests]
-        bare = _bare_out_of_fold(own, data, splits, classes, grower) if grower.blends else None
+        tests = [test for _, test in splits]
+        bare = bare_of_folds(own, tests, data, classes, grower.n_jobs) if grower.blends else None
         if traits_of(spec).by_columns_alone:
             joined, stops = own[0], None
         else:
             stops = np.cumsum([0, *(forest.n_trees for forest in own)]).tolist()
             joined = Forest.concatenate(own, release=True)
         del own
-        moving = None
-        if bare is not None:
-            steps = bare_steps(joined, classes)
-            # Boosters of different classes have no mean.
-            bare, moving = (
-                (None, None) if steps is None else (bare, moving_splits(joined, steps[0]))
-            )
-            del steps
+        # Boosters of different classes have no mean.
+        moving = None if bare is None else moving_splits(joined, classes)
+        bare = None if moving is None else bare
         embedding = grower.weigh(spec, joined, data, moving)
         embedding = embedding.at_leaves(route(joined, data.X, n_jobs=grower.n_jobs))
         trees: list[slice] = []
@@ -152,22 +133,3 @@ def joint_plan(blocks: list[GrownBlock], splits: Splits, *, is_list: bool) -> Fi
         for q in range(len(splits))
     ]
     return plan_of(whole, parts, splits)
-
-
-def _bare_out_of_fold(
-    own: list[Forest], data: FitData, splits: Splits, classes: Any, grower: Grower
-) -> FloatArray | None:
-    """Scores of each fold by the bare ensemble of its own group."""
-    found = []
-    for forest, (_, test) in zip(own, splits, strict=True):
-        if forest.bare is None:
-            return None
-        scores = forest.bare_scores(take_rows(data.X, test), n_jobs=grower.n_jobs)
-        shaped = scores_of_classes(scores, forest.bare, classes)
-        if shaped is None:
-            return None
-        found.append(shaped)
-    out = np.empty((len(data), found[0].shape[1]))
-    for (_, test), scores in zip(splits, found, strict=True):
-        out[test] = scores
-    return out

@@ -41,7 +41,7 @@ BLEND_TREES = 3
 # In a blend, what the splits of a booster weigh at least where they move its score, as a share of
 # the mean of all positive weights: what weighs nothing has no coordinate to carry a step.
 LEAST_WEIGHT = 1e-3
-# From this many rows on the booster of a blend is grown on all threads.
+# From this many rows on boosters are grown on all threads.
 THREADED_ROWS = 10_000
 
 
@@ -134,14 +134,33 @@ class Grower:
         map : MapBlock
             At no rows.
         """
+        forests = zip(self.specs, self.all_grown(data, seed), strict=True)
+        return self.together(
+            [(name, self.weigh(spec, forest, data)) for (name, spec), forest in forests]
+        )
+
+    def all_grown(self, data: FitData, seed: Any = None) -> list[Forest]:
+        """Grow, or take, each forest on the given rows.
+
+        Parameters
+        ----------
+        data : FitData
+            Rows to grow on.
+        seed : int, RandomState or None
+            `random_state` by default.
+
+        Returns
+        -------
+        forests : list of Forest
+            By spec.
+        """
         seeds = seeds_for(self.random_state if seed is None else seed, len(self.specs))
-        blocks: list[tuple[str, MapBlock]] = []
-        for k, ((name, spec), own_seed) in enumerate(zip(self.specs, seeds, strict=True)):
+        forests = []
+        for k, ((_, spec), own_seed) in enumerate(zip(self.specs, seeds, strict=True)):
             self.progress(GROWING, k, len(self.specs))
-            forest = self.grow(spec, data, own_seed)
-            blocks.append((name, self.weigh(spec, forest, data)))
+            forests.append(self.grow(spec, data, own_seed))
         self.progress(GROWING, len(self.specs), len(self.specs))
-        return self.together(blocks)
+        return forests
 
     def grow(
         self, spec: Any, data: FitData, seed: Any, *, classification: bool | None = None
@@ -149,23 +168,19 @@ class Grower:
         """Grow, or take, one forest."""
         if classification is None:
             classification = self.classification
+        # A booster's trees follow one another, and each is small: threads wait for each other.
+        is_small = traits_of(spec).combines == "sum" and len(data.X) < THREADED_ROWS
         if isinstance(spec, str):
-            spec = named_forest(
+            spec = self._named(spec, len(data.X), classification, seed)
+        with one_openmp_thread(is_small):
+            forest = grow_forest(
                 spec,
-                classification=classification,
-                n_rows=len(data.X),
-                n_estimators=self.n_estimators,
-                n_jobs=self.n_jobs,
+                data.X,
+                data.labels,
+                data.given_weight,
                 random_state=seed,
+                feature_names=self.feature_names,
             )
-        forest = grow_forest(
-            spec,
-            data.X,
-            data.labels,
-            data.given_weight,
-            random_state=seed,
-            feature_names=self.feature_names,
-        )
         if forest.n_features != self.n_features:
             raise ValueError(
                 f"X has {self.n_features} features, but the given forest is expecting "
@@ -295,11 +310,7 @@ class Grower:
                     of_group.append(forests[0][k])
                     continue
                 group = self._one_group(spec, q, n_groups, len(rows))
-                is_small = (
-                    isinstance(spec, str) and spec == "boosted-slowly" and len(rows) < THREADED_ROWS
-                )
-                with one_openmp_thread(is_small):
-                    of_group.append(self.grow(group, data if shares else own, seed))
+                of_group.append(self.grow(group, data if shares else own, seed))
             forests.append(of_group)
         self.progress(GROWING, n_groups, n_groups)
         return forests
@@ -307,15 +318,7 @@ class Grower:
     def _one_group(self, spec: Any, q: int, n_groups: int, n_rows: int) -> Any:
         """The ensemble of group q: its share of the trees; boosters keep all their rounds."""
         if isinstance(spec, str):
-            spec = named_forest(
-                spec,
-                classification=self.classification,
-                n_rows=n_rows,
-                n_estimators=self.n_estimators,
-                n_jobs=self.n_jobs,
-            )
-            if self.blends and traits_of(spec).splits_into_groups:
-                spec.set_params(n_estimators=BLEND_TREES * self.n_estimators)
+            spec = self._named(spec, n_rows, self.classification)
         spec = clone(spec)
         seed = spec.get_params(deep=False).get("random_state")
         if seed is not None:
@@ -326,6 +329,20 @@ class Grower:
             n_trees = spec.n_estimators // n_groups + (q < spec.n_estimators % n_groups)
             spec.set_params(n_estimators=max(1, n_trees))
         return spec
+
+    def _named(self, name: str, n_rows: int, classification: bool | None, seed: Any = None) -> Any:
+        """The ensemble of a name; averaging forests of a blend have more trees."""
+        named = named_forest(
+            name,
+            classification=classification,
+            n_rows=n_rows,
+            n_estimators=self.n_estimators,
+            n_jobs=self.n_jobs,
+            random_state=seed,
+        )
+        if self.blends and traits_of(named).splits_into_groups:
+            named.set_params(n_estimators=BLEND_TREES * self.n_estimators)
+        return named
 
     def together(self, blocks: list[tuple[str, MapBlock]]) -> MapBlock:
         """The map of all forests: blocks where the user gave a list, otherwise the only one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -21,9 +22,10 @@ from kpp.forest.grow import traits_of
 from kpp.geometry.composed import BlockMap, forest_blocks
 from kpp.geometry.maps import MapBlock
 from kpp.models.blend import fit_blend
+from kpp.models.blend_plans import BlendPlan
 from kpp.models.blocks import Blocks, blocks_of
 from kpp.models.data import FitData, check_groups, check_new_rows, check_rows
-from kpp.models.fits import BareFit, LinearFit
+from kpp.models.fits import BareFit, Center, LinearFit
 from kpp.models.fitting import FittedPlan, fit_plan
 from kpp.models.fold_out import LeaveOneFoldOut, leave_one_fold_out
 from kpp.models.grower import Grower, check_map_parameters, takes_nan
@@ -53,7 +55,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
 
     def __init__(
         self,
-        forest: Any = "extra-trees",
+        forest: Any = "blend",
         *,
         n_estimators: int = 100,
         node_weight: Any = "gain",
@@ -188,13 +190,16 @@ class KPPLinearModel(ShowsItsFit, ABC):
             progress=progress,
             n_jobs=self.n_jobs,
         )
-        if blocks.is_blend:
-            blend = regime.plan_blend(data, grower)
-            folds = blend.splits
+        # A model that shrinks to a blend is one layer on its map.
+        is_blend = blocks.is_blend and regime.center == "zero"
+        if is_blend:
+            blend = regime.plan_blend(data, grower, partition, fit)
+            own_folds = blend.splits if blend.folds is None else blend.folds
         else:
             plan = regime.plan(data, grower, partition, fit)
-            # Row numbers of a plan are those of its fit rows.
-            folds = [(fit[fold.train_rows], fit[fold.test_rows]) for fold in plan.folds]
+            own_folds = [(fold.train_rows, fold.test_rows) for fold in plan.folds]
+        # Row numbers of a plan are those of its fit rows.
+        folds = [(fit[train], fit[test]) for train, test in own_folds]
         self.regime_, self.alpha_selection_ = regime.name, regime.selection
         self.partition_rows_, self.fit_rows_ = partition, fit
         self.folds_ = folds or None
@@ -210,10 +215,13 @@ class KPPLinearModel(ShowsItsFit, ABC):
             blocks=blocks,
         )
         self.constant_ = task.constant(data.target[fit], data.weight[fit])
-        if blocks.is_blend:
+        if is_blend:
             self._keep(fit_blend(blend, data, settings), task)
-        else:
-            self._keep(fit_plan(plan, data, settings), task)
+            return self
+        if isinstance(plan.center, BlendPlan) and partition is not None:
+            centered = fit_blend(plan.center, data.take(partition), settings)
+            plan = replace(plan, center=Center(centered.node_coef, centered.intercept))
+        self._keep(fit_plan(plan, data, settings), task)
         return self
 
     def _keep(self, fitted: FittedPlan, task: Task) -> None:
@@ -305,10 +313,6 @@ class KPPLinearModel(ShowsItsFit, ABC):
     def _check_blend(self, regime: Regime) -> None:
         """Refuse what a blend does not have, or not yet."""
         instead = "Use combine='joint', which puts all forests into one linear layer."
-        if not regime.grows_on_fit_rows:
-            raise ValueError(
-                f"A blend goes with regime='shared' for now; got regime={regime.name!r}. {instead}"
-            )
         if self.alpha_selection != "fold-grown":
             raise ValueError(
                 "A blend learns its weights on alpha_selection='fold-grown' for now; got "

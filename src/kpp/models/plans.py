@@ -27,6 +27,8 @@ from kpp.geometry.maps import MapBlock
 from kpp.models.data import FitData, group_codes
 from kpp.models.fits import MapPart
 
+# Train and test rows of each fold.
+Splits = list[tuple[AnyArray, AnyArray]]
 # Splitters that do not look at labels, by the kind of their folds. A class derived from one may.
 KINDS_OF_FOLDS: dict[str, tuple[type, ...]] = {
     "random": (KFold, RepeatedKFold, ShuffleSplit, LeaveOneOut),
@@ -106,8 +108,8 @@ class FitPlan:
     is_relative : bool
         Whether the maps of the folds differ in scale from the final one, so that alpha is
         carried relative to it; otherwise, as in the paper, it is the same number everywhere.
-    center : FitPlan, optional
-        A model that is fitted first, and shrunk to.
+    center : FitPlan, BlendPlan or Center, optional
+        A model that is fitted first, and shrunk to; or its coefficients.
     """
 
     map: MapBlock
@@ -116,7 +118,7 @@ class FitPlan:
     layers: list[Layer]
     folds: list[Fold]
     is_relative: bool = False
-    center: FitPlan | None = None
+    center: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,7 @@ class Splitter:
     random_state: Any
     is_stratified: bool
 
-    def split(self, data: FitData) -> list[tuple[AnyArray, AnyArray]]:
+    def split(self, data: FitData) -> Splits:
         """Train and test rows of every fold; every row is in one test fold."""
         splitter, groups = self._splitter(data)
         with warnings.catch_warnings():

@@ -19,9 +19,10 @@ from kpp._typing import AnyArray
 from kpp.forest.grow import is_grown
 from kpp.geometry.composed import BlockMap, named_blocks
 from kpp.geometry.maps import MapBlock
+from kpp.models.blend_plans import BlendPlan, cross_fit_blocks, given_blocks, of_fold
 from kpp.models.data import FitData, group_codes
 from kpp.models.fits import MapPart
-from kpp.models.fold_grown import BlendPlan, grow_in_folds, joint_plan
+from kpp.models.fold_grown import grow_in_folds, joint_plan
 from kpp.models.grower import Grower
 from kpp.models.plans import FitPlan, Fold, Layer, Splitter
 
@@ -106,9 +107,23 @@ class Regime(ABC):
         plan : FitPlan
         """
 
-    def plan_blend(self, data: FitData, grower: Grower) -> BlendPlan:
-        """Grow the forests of a blend, where the regime has one; see `Shared`."""
-        raise NotImplementedError
+    def plan_blend(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> BlendPlan:
+        """Grow the forests of a blend, each to be fitted alone, on the same folds.
+
+        Here none of them sees the rows of the fit, which cross-validate linear layers and weights.
+
+        Parameters
+        ----------
+        data, grower, partition, fit
+            As in `plan`.
+
+        Returns
+        -------
+        plan : BlendPlan
+        """
+        grow = fit if partition is None else partition
+        splits = self.splitter.split(data.take(fit))
+        return BlendPlan(given_blocks(data, grower, grow, fit), splits, fit)
 
     def check_forest(self, spec: Any) -> None:
         """Refuse a forest that does not go with the regime."""
@@ -184,10 +199,10 @@ class Shared(Regime):
         blocks = grow_in_folds(data, grower, splits)
         return joint_plan(blocks, splits, is_list=grower.is_list)
 
-    def plan_blend(self, data: FitData, grower: Grower) -> BlendPlan:
-        """Forests in groups, each to be fitted alone, on the same folds."""
+    def plan_blend(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> BlendPlan:
+        """Forests in groups, each of which misses a fold."""
         splits = self.splitter.split(data)
-        return BlendPlan(grow_in_folds(data, grower, splits), splits)
+        return BlendPlan(grow_in_folds(data, grower, splits), splits, fit)
 
 
 class Honest(Regime):
@@ -247,9 +262,13 @@ class Honest(Regime):
         shared = Shared(splitter, self.chooses_alpha, self.alpha_selection)
         own = data.take(partition)
         own = replace(own, is_weighted=bool(own.is_weighted and (own.weight != 1).any()))
-        rows = np.arange(len(own))
-        center = shared.plan(own, replace(grower, random_state=seed), rows, rows)
-        center = replace(center, fit_rows=partition, partition_rows=partition)
+        rows, own_grower = np.arange(len(own)), replace(grower, random_state=seed)
+        center: FitPlan | BlendPlan
+        if grower.blends:
+            center = shared.plan_blend(own, own_grower, rows, rows)
+        else:
+            plain = shared.plan(own, own_grower, rows, rows)
+            center = replace(plain, fit_rows=partition, partition_rows=partition)
         embedding = center.map.on(take_rows(data.X, fit))
         return replace(self._on_one_map(data, embedding, partition, fit), center=center)
 
@@ -280,6 +299,35 @@ class CrossFit(Regime):
 
     def plan(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> FitPlan:
         """A map and a linear layer for every fold."""
+        rows_of_groups, fits, tests = self._thirds(data)
+        blocks, layers, folds = [], [], []
+        forests = grower.in_groups(data, rows_of_groups)
+        for q, (rows, of_group) in enumerate(zip(rows_of_groups, forests, strict=True)):
+            own = data.take(rows)
+            named: list[tuple[str, MapBlock]] = [
+                (name, grower.weigh(spec, forest, own).on(data.X))
+                for (name, spec), forest in zip(grower.specs, of_group, strict=True)
+            ]
+            embedding = grower.together(named)
+            blocks += [(of_fold(name, q), block) for name, block in named_blocks(embedding)]
+            fold = Fold.of(MapPart(embedding), fits[q], tests[q])
+            layers.append(Layer(fold.train, fold.train_rows, fold.part))
+            folds.append(fold)
+        return FitPlan(BlockMap(blocks), fit, partition, layers, folds, is_relative=True)
+
+    def plan_blend(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> BlendPlan:
+        """Every forest once for each fold; the weights are the same for all folds."""
+        rows_of_groups, fits, tests = self._thirds(data)
+        everything = np.arange(len(data))
+        return BlendPlan(
+            cross_fit_blocks(data, grower, rows_of_groups, fits, tests),
+            [(np.setdiff1d(everything, test), test) for test in tests],
+            fit,
+            folds=list(zip(fits, tests, strict=True)),
+        )
+
+    def _thirds(self, data: FitData) -> tuple[list[AnyArray], list[AnyArray], list[AnyArray]]:
+        """For each fold the rows to grow on, to fit on and to predict."""
         splits = self.splitter.split(data)
         if len(splits) < 3:
             raise ValueError(
@@ -293,23 +341,8 @@ class CrossFit(Regime):
                 "regime='cross-fit' fits on every fold in turn, and the rows of one have no weight "
                 "at all: use fewer folds, or another regime."
             )
-        rows_of_groups = [
-            np.setdiff1d(train, fit) for (train, _), fit in zip(splits, fits, strict=True)
-        ]
-        blocks, layers, folds = [], [], []
-        forests = grower.in_groups(data, rows_of_groups)
-        for q, (rows, of_group) in enumerate(zip(rows_of_groups, forests, strict=True)):
-            own = data.take(rows)
-            named: list[tuple[str, MapBlock]] = [
-                (name, grower.weigh(spec, forest, own).on(data.X))
-                for (name, spec), forest in zip(grower.specs, of_group, strict=True)
-            ]
-            embedding = grower.together(named)
-            blocks += [(f"{name}fold{q}", block) for name, block in named_blocks(embedding)]
-            fold = Fold.of(MapPart(embedding), fits[q], tests[q])
-            layers.append(Layer(fold.train, fold.train_rows, fold.part))
-            folds.append(fold)
-        return FitPlan(BlockMap(blocks), fit, partition, layers, folds, is_relative=True)
+        grow = [np.setdiff1d(train, fit) for (train, _), fit in zip(splits, fits, strict=True)]
+        return grow, fits, tests
 
 
 class Fixed(Regime):

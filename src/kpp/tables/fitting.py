@@ -39,7 +39,7 @@ class FitOptions:
 
     target: str | None = None
     task: str = "auto"
-    forest: str = "extra-trees"
+    forest: str = "blend"
     trees: int = 100
     regime: str = "shared"
     alpha: str = "auto"
