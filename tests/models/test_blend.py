@@ -128,7 +128,9 @@ def plan_for(task, cv=None, y=None, **parameters):
     blocks = blocks_of(model).for_targets(2 if task == "outputs" else 1)
     grower = Grower.of(model, classification=is_classifier(model), blocks=blocks)
     splitter = Splitter(KFold(3) if cv is None else cv, 0, is_stratified=False)
-    return Shared(splitter, chooses_alpha=True).plan_blend(data, grower), data, read
+    rows = np.arange(len(X))
+    plan = Shared(splitter, chooses_alpha=True).plan_blend(data, grower, rows, rows)
+    return plan, data, read
 
 
 @pytest.mark.parametrize("task", ["numbers", "two", "many"])
@@ -277,13 +279,13 @@ def test_the_layer_of_the_trees_is_that_of_extra_trees_alone():
     assert list(blended.blend_weights_) == ["trees", "trees, bare"]
 
 
-def test_a_users_list_is_joint_unless_it_is_to_be_blended():
+def test_a_users_list_is_blended_unless_it_is_to_be_joint():
     X, y = made_data("numbers")
     forests = [("a", ExtraTreesRegressor(6)), ("b", RandomForestRegressor(6))]
-    joint = KPPRegressor(forests, random_state=0).fit(X, y)
+    joint = KPPRegressor(forests, combine="joint", random_state=0).fit(X, y)
     assert joint.blend_weights_ is None
     assert isinstance(joint.alpha_, float)
-    blend = KPPRegressor(forests, combine="blend", random_state=0).fit(X, y)
+    blend = KPPRegressor(forests, random_state=0).fit(X, y)
     assert list(blend.blend_weights_) == ["a", "a, bare", "b", "b, bare", "ladders"]
     assert (
         list(blend.alpha_) == list(blend.alphas_) == list(blend.cv_scores_) == ["a", "b", "ladders"]
@@ -390,11 +392,9 @@ def test_a_class_that_a_fold_lacks():
 @pytest.mark.parametrize(
     ("parameters", "named"),
     [
-        ({"regime": "honest"}, "shared"),
-        ({"regime": "cross-fit"}, "shared"),
-        ({"alpha_selection": "frozen"}, "fold-grown"),
-        ({"alpha_selection": "regrown"}, "fold-grown"),
-        ({"max_norm": 1.0}, "max_norm"),
+        ({"combine": "blend", "alpha_selection": "frozen"}, "fold-grown"),
+        ({"combine": "blend", "alpha_selection": "regrown"}, "fold-grown"),
+        ({"combine": "blend", "max_norm": 1.0}, "max_norm"),
         ({"main_effects": "linear"}, "ladders"),
         ({"main_effects": "other"}, "main_effects"),
         ({"combine": "other"}, "combine"),

@@ -53,7 +53,8 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
     fitted : FittedPlan
         With `weights` and `bare_fits`, and dicts by block for the alphas and their scores.
     """
-    if settings.alpha is not None:
+    is_given = settings.alpha is not None
+    if is_given:
         # A grid of one alpha, for the weights need out-of-fold scores all the same.
         settings = replace(settings, alphas=[settings.alpha], alpha=None)
     classes, rows = settings.task.classes, plan.fit_rows
@@ -61,7 +62,11 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
     names, scores = [], []
     fitted: dict[str, FittedPlan] = {}
     for block in plan.blocks:
-        layer = fit_plan(block.plan(plan.splits), data, settings)
+        own_plan = block.plan(plan.splits)
+        if is_given:
+            # The same number on every map: relative to its scale it would know what grew others.
+            own_plan = replace(own_plan, is_relative=False)
+        layer = fit_plan(own_plan, data, settings)
         fitted[block.name] = layer
         assert layer.out_of_fold is not None
         names.append(block.name)
