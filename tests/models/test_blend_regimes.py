@@ -207,6 +207,7 @@ def test_a_cross_fit_blend_is_the_mean_of_its_folds(task):
     size = np.abs(scores).max()
     np.testing.assert_allclose(np.mean(scores, axis=0), model.at(new).scores, atol=1e-11 * size)
     # The same weights and the same constant in every fold.
+    constants = []
     for q, part in enumerate(predictors):
         total = 0.0
         for fit in model.fits_[3 * q : 3 * q + 3]:
@@ -215,8 +216,8 @@ def test_a_cross_fit_blend_is_the_mean_of_its_folds(task):
             total = total + N_FOLDS * bare.share * bare.scores(bare.part.whole.on(new))
         rest = scores[q] - total
         assert np.abs(rest - rest[0]).max() <= 1e-11 * size
-        first = rest[0] if q == 0 else first
-        np.testing.assert_allclose(rest[0], first, atol=1e-11 * size)
+        constants.append(rest[0])
+        np.testing.assert_allclose(constants[q], constants[0], atol=1e-11 * size)
         np.testing.assert_array_equal(part.rows, model.folds_[q][0])
 
 

@@ -25,8 +25,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     ----------
     forest : str, estimator, Forest, FrozenEstimator or list, default="blend"
         What to embed with. "blend" is extra trees, boosted trees and main effects, each with a
-        linear layer of its own, and their weights learned out of fold. Boosted trees grow for one target: with
-        several the blend is without them.
+        linear layer of its own, and their weights learned out of fold. Boosted trees grow for one
+        target: with several the blend is without them.
         One forest has another name ("extra-trees", "random-forest" or "boosted"), or is an
         estimator, which is cloned and grown on the data; its own ``random_state`` wins when set. A
         list of (name, forest) is blended likewise, see `combine`. A `Forest` or
