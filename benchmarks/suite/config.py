@@ -61,10 +61,11 @@ class Config:
     workers : int
         Number of processes. Each has one thread.
     report : dict
-        What the pages show: ``kpp`` lists the entries of which each ranking holds one, ``seen``
-        the sets that earlier experiments had touched, ``seeds`` those that are shown if not all;
-        for ablations ``default``, the method that every other is compared with, and ``groups`` of
-        them by what they change.
+        What the pages show: ``kpp`` lists the entries of which each ranking holds one, ``shown``
+        those of the results page, ``rival`` the method that is drawn set by set, ``seen`` the sets
+        that earlier experiments had touched, ``seeds`` those that are shown if not all; for
+        ablations ``default``, the method that every other is compared with, and ``groups`` of them
+        by what they change.
     """
 
     name: str

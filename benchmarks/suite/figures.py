@@ -1,4 +1,4 @@
-"""Critical-difference diagrams, and the picture of ablations."""
+"""Critical-difference diagrams, losses against one rival set by set, and ablations."""
 
 from __future__ import annotations
 
@@ -112,6 +112,61 @@ def _draw_axis(ax: Any, low: int, high: int, difference: float) -> None:
         va="center",
         fontsize=9,
     )
+
+
+def draw_ratios(
+    ratios: dict[str, dict[str, float]], ours: str, rival: str, path: Path, reach: float = 2.0
+) -> Path:
+    """Draw the loss of one method over that of another, a bar a set, a panel a kind of loss.
+
+    Parameters
+    ----------
+    ratios : dict of str to dict of str to float
+        By panel, then by set.
+    ours, rival : str
+        Their names.
+    path : Path
+        Where the picture goes.
+    reach : float
+        Ratios beyond it, or below one over it, end at the edge; their value stands beside them.
+    """
+    most = max(len(known) for known in ratios.values())
+    size = (5.2 * len(ratios), 0.24 * most + 1.4)
+    figure, axes = plt.subplots(1, len(ratios), figsize=size, squeeze=False, layout="constrained")
+    for ax, (title, known) in zip(axes[0], ratios.items(), strict=True):
+        names = sorted(known, key=lambda name: known[name])
+        values = np.array([known[name] for name in names])
+        ends = np.clip(values, 1 / reach, reach)
+        colors = np.where(values < 1, BETTER, WORSE)
+        ax.barh(range(len(names)), np.log(ends), color=colors, height=0.72)
+        for y, (value, end) in enumerate(zip(values, ends, strict=True)):
+            side = 1 if value > 1 else -1
+            ax.annotate(
+                f"{value:.2f}",
+                (np.log(end), y),
+                xytext=(3 * side, 0),
+                textcoords="offset points",
+                ha="left" if side > 0 else "right",
+                va="center",
+                fontsize=7.5,
+                color="0.25",
+            )
+        ax.axvline(0, color="black", lw=0.8)
+        ticks = np.array([0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0])
+        ticks = ticks[(ticks >= ends.min() * 0.93) & (ticks <= max(ends.max(), 1.1) * 1.05)]
+        ax.set_xticks(np.log(ticks), [f"{tick:g}" for tick in ticks], fontsize=8)
+        low, high = np.log(min(ends.min(), 0.9)), np.log(max(ends.max(), 1.1))
+        ax.set_xlim(low - 0.16 * (high - low), high + 0.16 * (high - low))
+        ax.set_yticks(range(len(names)), names, fontsize=8)
+        ax.set_ylim(len(names) - 0.4, -0.6)
+        ax.tick_params(left=False)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        ax.set_title(f"{title}: better on {(values < 1).sum()} of {len(values)}", fontsize=10)
+        ax.set_xlabel(f"loss of {ours} / loss of {rival}", fontsize=9)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=140)
+    plt.close(figure)
+    return path
 
 
 def draw_effects(

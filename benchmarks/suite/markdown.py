@@ -7,10 +7,13 @@ from typing import Any
 
 METHODS = {
     "kpp": "KPP (defaults)",
+    "kpp_trees": "KPP (extra trees)",
     "kpp_paper": "KPP (paper)",
     "xgboost": "XGBoost",
     "lightgbm": "LightGBM",
     "catboost": "CatBoost",
+    "lightgbm_own": "LightGBM (100 rounds)",
+    "catboost_own": "CatBoost (1,000 rounds)",
     "rf_plus": "RF+",
     "leaf_own_lambda": "KPP leaf-only, own lambda",
 }

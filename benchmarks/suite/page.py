@@ -36,13 +36,16 @@ def blocks(sources: Sources) -> dict[str, list[str]]:
         "unfinished": page_tables.unfinished(config, results),
         "tests": page_tables.tests(rankings),
         "entries": page_tables.entries(config, results),
+        "rival": page_tables.against_rival(config, results),
         "times": page_tables.times(config, results),
         "paper": page_tables.paper(sources.paper),
         "paper causes": page_tables.paper_causes(sources.paper),
         "paper ranks": page_tables.paper_ranks(sources.paper),
         "ablations": page_tables.ablations(sources.ablations),
     }
-    for ours in config.report["kpp"]:
+    shown = config.report["shown"]
+    rankings = [ranking for ranking in rankings if ranking["ours"] in shown]
+    for ours in shown:
         found[f"ranks {ours}"] = page_tables.ranks(rankings, ours)
     for metric in ("rmse", "error", "log_loss"):
         found[f"pairs {metric}"] = page_tables.pairs(rankings, metric)
@@ -74,7 +77,7 @@ def write(path: Path, sources: Sources) -> Path:
 
 def pictures(sources: Sources) -> dict[str, Path]:
     """Where each picture of the page comes from."""
-    found = {path.name: path for path in sorted(sources.suite.glob("cd_*.png"))}
+    found = {path.name: path for path in sorted(sources.suite.glob("*.png"))}
     return found | {
         "ablations.png": sources.ablations / "effects.png",
         "robust_radii.png": sources.paper / "paper_radii.png",

@@ -114,7 +114,7 @@ def tests(rankings: list[dict[str, Any]]) -> list[str]:
 
 
 def pairs(rankings: list[dict[str, Any]], metric: str) -> list[str]:
-    """Both entries of KPP against each rival: counts, median and p on all sets, p on the unseen."""
+    """Entries of KPP against each rival: counts, median and p on all sets, p on the unseen."""
     chosen = {(r["ours"], r["scope"]): r for r in rankings if r["metric"] == metric}
     entries = list(dict.fromkeys(ours for ours, _ in chosen))
     rivals = [pair["rival"] for pair in chosen[entries[0], "all"]["pairs"]]
@@ -141,23 +141,71 @@ def pairs(rankings: list[dict[str, Any]], metric: str) -> list[str]:
 
 
 def entries(config: Config, results: Any) -> list[str]:
-    """The two entries of KPP against each other."""
-    ours, rival = config.report["kpp"]
+    """The first entry of KPP against each other one."""
+    ours, *others = config.report["kpp"]
+    rows = []
+    for rival in others:
+        for metric, task in TASK_OF.items():
+            for scope in SCOPES:
+                pair = _pair(config, results, task, metric, ours, rival, scope)
+                p = f"{pair.p_value:.2g}"
+                cells = [f"{pair.wins}/{pair.ties}/{pair.losses}", _median(pair.median, metric)]
+                cells.append(f"**{p}**" if pair.p_value < 0.05 else p)
+                rows.append([plain(rival), TITLES[metric], f"{scope} {pair.n_sets}", *cells])
+    return grid(["against", "metric", "sets", f"{plain(ours)} won/tied/lost", "median", "p"], rows)
+
+
+def against_rival(config: Config, results: Any) -> list[str]:
+    """KPP at its defaults against the one rival that is drawn set by set: losses and time."""
+    ours, rival = config.report["kpp"][0], config.report["rival"]
     rows = []
     for metric, task in TASK_OF.items():
-        both = paired_losses(results, config, task, metric, ours, rival)
         for scope in SCOPES:
-            hidden = config.report["seen"] if scope == "unseen" else []
-            kept = both[~both.index.isin(hidden)]
-            (pair,) = compare_pairs(
-                {rival: (kept[ours].to_numpy(), kept[rival].to_numpy())}, relative=metric == "rmse"
+            losses = paired_losses(results, config, task, metric, ours, rival)
+            losses = losses[~losses.index.isin(_hidden(config, scope))]
+            pair = _pair(config, results, task, metric, ours, rival, scope)
+            known = (losses > 0).all(axis=1)
+            ratio = losses[ours][known] / losses[rival][known]
+            rows.append(
+                [
+                    f"{TITLES[metric]}, {scope} {pair.n_sets}",
+                    f"{pair.wins}/{pair.ties}/{pair.losses}",
+                    f"{ratio.median():.3f}",
+                    f"{np.exp(np.log(ratio).mean()):.3f}",
+                    f"{pair.p_value:.2g}",
+                ]
             )
-            p = f"{pair.p_value:.2g}"
-            cells = [f"{pair.wins}/{pair.ties}/{pair.losses}", _median(pair.median, metric)]
-            cells.append(f"**{p}**" if pair.p_value < 0.05 else p)
-            rows.append([TITLES[metric], f"{scope} {pair.n_sets}", *cells])
-    header = ["metric", "sets", f"{plain(ours)} won/tied/lost", f"median of {plain(rival)}", "p"]
-    return grid(header, rows)
+    ok = results[results["status"] == "ok"]
+    lines = grid(
+        [
+            "metric",
+            f"{plain(ours)} won/tied/lost",
+            "median ratio of the loss",
+            "geometric mean",
+            "Wilcoxon p, this pair alone",
+        ],
+        rows,
+    )
+    for task in config.data:
+        times = ok[ok["task"] == task].pivot_table("fit_cpu_s", ["data", "seed"], "method")
+        ratio = (times[ours] / times[rival]).median()
+        lines.append(f"- {task}: the median ratio of the processor times of a fit is {ratio:.2f}.")
+    return lines
+
+
+def _hidden(config: Config, scope: str) -> list[str]:
+    return list(config.report["seen"]) if scope == "unseen" else []
+
+
+def _pair(
+    config: Config, results: Any, task: str, metric: str, ours: str, rival: str, scope: str
+) -> Any:
+    both = paired_losses(results, config, task, metric, ours, rival)
+    kept = both[~both.index.isin(_hidden(config, scope))]
+    (pair,) = compare_pairs(
+        {rival: (kept[ours].to_numpy(), kept[rival].to_numpy())}, relative=metric == "rmse"
+    )
+    return pair
 
 
 def _median(value: float, metric: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from suite.config import Config, read
 from suite.effects import sections as effect_sections
-from suite.figures import draw_critical_difference
+from suite.figures import draw_critical_difference, draw_ratios
 from suite.markdown import grid, plain
 from suite.rankings import METRICS, TITLES, Ranking, all_rankings, mean_losses
 from suite.records import table, write_csv
@@ -35,6 +35,8 @@ def write_report(folder: Path) -> Path:
         path.write_text("\n".join(lines).rstrip() + "\n")
         return path
     rankings = all_rankings(results, config)
+    if "rival" in config.report:
+        _draw_rival(folder, config, results)
     lines += [
         "A method that did not finish a set in every seed ranks last there; one that finished on "
         "fewer than nine sets in ten is not ranked. A pair is compared over the sets and seeds "
@@ -50,6 +52,21 @@ def write_report(folder: Path) -> Path:
         del entry["losses"]
     (folder / "rankings.json").write_text(json.dumps(kept, indent=1) + "\n")
     return path
+
+
+def _draw_rival(folder: Path, config: Config, results: Any) -> None:
+    """One picture of the ratio of losses, set by set."""
+    ours, rival = config.report["kpp"][0], config.report["rival"]
+    ratios = {}
+    for task, metric in (("regression", "rmse"), ("classification", "log_loss")):
+        losses = mean_losses(results, config, task, metric)
+        if losses is None or not {ours, rival} <= set(losses.columns):
+            return
+        both = losses[[ours, rival]].replace(np.inf, np.nan).dropna()
+        ratios[f"{task}, {TITLES[metric]}"] = {
+            plain(str(name)): value for name, value in (both[ours] / both[rival]).items()
+        }
+    draw_ratios(ratios, plain(ours), plain(rival), folder / f"ratios_{rival}.png")
 
 
 def _about(folder: Path, config: Config, results: Any) -> list[str]:
