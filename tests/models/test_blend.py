@@ -87,7 +87,7 @@ def test_the_model_is_the_weighted_sum_of_its_candidates(fitted, task):
     scores = candidate_scores(model, X)
     assert list(model.blend_weights_) == [
         *("trees", "trees, bare"),
-        *(() if task == "outputs" else ("boosted", "boosted, bare")),
+        *("boosted", "boosted, bare"),
         "ladders",
     ]
     total = 0.0
@@ -125,7 +125,7 @@ def plan_for(task, cv=None, y=None, **parameters):
     model.n_features_in_ = X.shape[1]
     read, labels, target = model._read_target(y, len(X))
     data = FitData(X, labels, target, np.ones(len(X)), is_weighted=False)
-    blocks = blocks_of(model).for_targets(2 if task == "outputs" else 1)
+    blocks = blocks_of(model)
     grower = Grower.of(model, classification=is_classifier(model), blocks=blocks)
     splitter = Splitter(KFold(3) if cv is None else cv, 0, is_stratified=False)
     rows = np.arange(len(X))
@@ -238,7 +238,7 @@ def test_a_bare_ensemble_is_linear_in_the_map(task, coordinates, normalize):
         expected = in_the_shape_of(expected, block.name, n_classes)
         ours = fit.scores(block.map)
         np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
-    assert n_bare == (1 if task == "outputs" else 2)
+    assert n_bare == 2
 
 
 def test_splits_that_weigh_nothing_but_move_a_booster_get_a_coordinate():

@@ -623,11 +623,20 @@ def test_bad_parameters(diabetes, parameters, message):
         small(KPPRegressor, **parameters).fit(*diabetes)
 
 
-def test_boosters_take_one_target(diabetes):
+@pytest.mark.parametrize("booster", [GradientBoostingRegressor, HistGradientBoostingRegressor])
+def test_boosters_grow_for_each_target_by_themselves(diabetes, booster):
     X, y = diabetes
-    for forest in ("boosted", [("a", "extra-trees"), ("b", GradientBoostingRegressor())]):
-        with pytest.raises(ValueError, match=r"2 targets, and .* one. Use forest='extra-trees'"):
-            small(KPPRegressor, forest=forest).fit(X, np.c_[y, y])
+    two = np.c_[y, X[:, 2] * y]
+    given = booster(random_state=0, max_leaf_nodes=5)
+    model = KPPRegressor(given, alpha=1.0).fit(X, two)
+    forest = model.forest_
+    alone = [clone(given).fit(X, target) for target in two.T]
+    assert forest.n_trees == 200
+    expected = np.column_stack([one.predict(X) for one in alone])
+    np.testing.assert_allclose(forest.bare_scores(X), expected, rtol=1e-9, atol=1e-9)
+    leaves = [KPPRegressor(given, alpha=1.0).fit(X, target).apply(X) for target in two.T]
+    n_nodes = forest.tree_offsets[100]
+    np.testing.assert_array_equal(model.apply(X), np.hstack([leaves[0], leaves[1] + n_nodes]))
 
 
 def test_a_forest_of_the_other_task(diabetes, cancer):

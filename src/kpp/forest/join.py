@@ -9,6 +9,7 @@ import numpy as np
 
 from kpp._typing import FloatArray
 from kpp.forest.arrays import Forest
+from kpp.forest.bare import BareScores
 from kpp.forest.layout import NUMERICAL
 
 
@@ -22,6 +23,48 @@ def join_forests(forests: Sequence[Forest]) -> Forest:
     # the predictions of different ensembles.
     joined = Forest.concatenate([replace(f, statistics=None, bare=None) for f in forests])
     return replace(joined, allows_infinity=all(forest.allows_infinity for forest in forests))
+
+
+def forest_of_targets(forests: Sequence[Forest]) -> Forest:
+    """Put boosters of several targets, one each, into one forest of all of them.
+
+    Parameters
+    ----------
+    forests : sequence of Forest
+        One for each target, each with one score of its own.
+
+    Returns
+    -------
+    forest : Forest
+        Its bare scores are those of all targets: every tree adds to one of them.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_linnerud
+    >>> from sklearn.ensemble import GradientBoostingRegressor
+    >>> from kpp import Forest
+    >>> from kpp.forest.join import forest_of_targets
+    >>> X, Y = load_linnerud(return_X_y=True)
+    >>> boosters = [GradientBoostingRegressor(n_estimators=5).fit(X, y) for y in Y.T]
+    >>> forest = forest_of_targets([Forest.from_model(booster) for booster in boosters])
+    >>> forest.n_trees, forest.bare_scores(X).shape
+    (15, (20, 3))
+    >>> bool(abs(forest.bare_scores(X)[:, 1] - boosters[1].predict(X)).max() < 1e-9)
+    True
+    """
+    known = [forest.bare for forest in forests if forest.bare is not None]
+    values = [bare.values for bare in known if bare.values is not None]
+    n_trees = [forest.n_trees for forest in forests]
+    joined = Forest.concatenate([replace(f, statistics=None, bare=None) for f in forests])
+    if len(values) < len(forests):
+        return joined
+    bare = BareScores(
+        base=np.concatenate([bare.base for bare in known]),
+        combines="sum",
+        values=np.concatenate(values, axis=1),
+        tree_score=np.repeat(np.arange(len(forests), dtype=np.int32), n_trees),
+    )
+    return replace(joined, bare=bare)
 
 
 def check_one_reading(forests: Sequence[Forest]) -> None:

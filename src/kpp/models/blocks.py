@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kpp._checks import check_choice
@@ -31,20 +31,11 @@ class Blocks:
         Whether the map is one of blocks, also where it is a single one.
     is_blend : bool
         Whether every block has a linear layer of its own, and their scores are blended.
-    is_named : bool
-        Whether it is the blend that ``forest="blend"`` stands for.
     """
 
     specs: list[Spec]
     is_list: bool = False
     is_blend: bool = False
-    is_named: bool = False
-
-    def for_targets(self, n_targets: int) -> Blocks:
-        """Leave the booster of ``forest="blend"`` out where it cannot be grown."""
-        if n_targets == 1 or not self.is_named:
-            return self
-        return replace(self, specs=[s for s in self.specs if not traits_of(s[1]).one_target])
 
 
 def blocks_of(estimator: Any) -> Blocks:
@@ -98,7 +89,7 @@ def blocks_of(estimator: Any) -> Blocks:
     if with_ladders:
         specs = [*specs, ("ladders", "ladders")]
     is_list = isinstance(forest, list) or is_named or is_blend or with_ladders
-    return Blocks(list(specs), is_list, is_blend, is_named)
+    return Blocks(list(specs), is_list, is_blend)
 
 
 def _can_blend(estimator: Any) -> bool:

@@ -17,6 +17,7 @@ from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
 from kpp.forest.grow import grow_forest, is_grown, named_forest, traits_of
+from kpp.forest.join import forest_of_targets
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import NORMALIZATIONS, MapBlock, PathMap
 from kpp.geometry.weights import (
@@ -172,15 +173,22 @@ class Grower:
         is_small = traits_of(spec).combines == "sum" and len(data.X) < THREADED_ROWS
         if isinstance(spec, str):
             spec = self._named(spec, len(data.X), classification, seed)
+        targets = [data.labels]
+        if data.labels.ndim == 2 and traits_of(spec).one_target and not is_grown(spec):
+            targets = list(data.labels.T)
         with one_openmp_thread(is_small):
-            forest = grow_forest(
-                spec,
-                data.X,
-                data.labels,
-                data.given_weight,
-                random_state=seed,
-                feature_names=self.feature_names,
-            )
+            grown = [
+                grow_forest(
+                    spec,
+                    data.X,
+                    target,
+                    data.given_weight,
+                    random_state=seed,
+                    feature_names=self.feature_names,
+                )
+                for target in targets
+            ]
+        forest = grown[0] if len(grown) == 1 else forest_of_targets(grown)
         if forest.n_features != self.n_features:
             raise ValueError(
                 f"X has {self.n_features} features, but the given forest is expecting "
@@ -396,12 +404,6 @@ def takes_nan(forest: Any) -> bool:
     """Whether every forest of an estimator takes missing values; for its tags."""
     specs = forest if isinstance(forest, list) else [("forest", forest)]
     return all(_takes_nan(spec) for _, spec in specs)
-
-
-def one_target_forests(forest: Any) -> list[Any]:
-    """The forests of an estimator that are to be grown, and grow for one target only."""
-    specs = forest if isinstance(forest, list) else [("forest", forest)]
-    return [spec for _, spec in specs if not is_grown(spec) and traits_of(spec).one_target]
 
 
 def _takes_nan(spec: Any) -> bool:

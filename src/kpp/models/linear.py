@@ -157,7 +157,6 @@ class KPPLinearModel(ShowsItsFit, ABC):
         self.feature_spread_ = column_spread(X)
         self.missing_columns_ = columns_with_missing(X)
         task, labels, target = self._read_target(y, len(X))
-        blocks = blocks.for_targets(1 if labels.ndim == 1 else labels.shape[1])
         groups = check_groups(groups, len(X))
         partition, fit = regime.rows(len(X), groups)
         given_weight = check_sample_weight(sample_weight, len(X))

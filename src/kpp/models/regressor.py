@@ -9,7 +9,6 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
 from kpp._typing import AnyArray, FloatArray
-from kpp.models.grower import one_target_forests
 from kpp.models.linear import KPPLinearModel
 from kpp.models.tasks import Regression, Task
 
@@ -25,8 +24,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     ----------
     forest : str, estimator, Forest, FrozenEstimator or list, default="blend"
         What to embed with. "blend" is extra trees, boosted trees and main effects, each with a
-        linear layer of its own, and their weights learned out of fold. Boosted trees grow for one
-        target: with several the blend is without them.
+        linear layer of its own, and their weights learned out of fold. Boosted trees grow for each
+        target by themselves.
         One forest has another name ("extra-trees", "random-forest" or "boosted"), or is an
         estimator, which is cloned and grown on the data; its own ``random_state`` wins when set. A
         list of (name, forest) is blended likewise, see `combine`. A `Forest` or
@@ -194,13 +193,6 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
             raise ValueError(f"X has {n_rows} rows, but y has {len(y)}.")
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
-        alone = one_target_forests(self.forest)
-        if y.ndim == 2 and alone:
-            raise ValueError(
-                f"y has {y.shape[1]} targets, and {alone[0]!r} grows trees for one. Use "
-                "forest='extra-trees' or 'random-forest', or sklearn's MultiOutputRegressor "
-                "around this model."
-            )
         target = y.reshape(n_rows, -1)
         return Regression(target.shape[1], is_single=y.ndim == 1), y, target
 
@@ -225,5 +217,5 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = not one_target_forests(self.forest)
+        tags.target_tags.multi_output = True
         return tags
