@@ -87,7 +87,7 @@ def risk_bounds(
     >>> from kpp import KPPClassifier
     >>> from kpp.bounds import risk_bounds
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = KPPClassifier(n_estimators=20, alpha=1e-3, random_state=0).fit(X, y)
+    >>> model = KPPClassifier("extra-trees", n_estimators=20, alpha=1e-3, random_state=0).fit(X, y)
     >>> report = risk_bounds(model, X, y)
     >>> report.names
     ['CL-02 trace', 'CL-02 trace, symmetrised', 'CL-03 uniform logistic', 'CL-03 calibrated']

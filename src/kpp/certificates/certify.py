@@ -205,7 +205,7 @@ def certify(model: Any, X: Any, *, method: str = "leafwise", epsilon: Any = None
     >>> from kpp import KPPClassifier
     >>> from kpp.certificates import certify
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = KPPClassifier(n_estimators=20, alpha=1e-3, random_state=0).fit(X, y)
+    >>> model = KPPClassifier("extra-trees", n_estimators=20, alpha=1e-3, random_state=0).fit(X, y)
     >>> certificate = certify(model, X)
     >>> bool((certificate.radius >= certificate.lipschitz).all())
     True

@@ -43,7 +43,7 @@ class RobustnessCurveDisplay:
     >>> from kpp import KPPClassifier
     >>> from kpp.certificates import RobustnessCurveDisplay, robustness_curve
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = KPPClassifier(n_estimators=5, alpha=1e-3, random_state=0).fit(X, y)
+    >>> model = KPPClassifier("extra-trees", n_estimators=5, alpha=1e-3, random_state=0).fit(X, y)
     >>> display = RobustnessCurveDisplay([robustness_curve(model, X, y)])
     >>> len(display.curves)
     1

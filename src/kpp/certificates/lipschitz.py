@@ -41,7 +41,7 @@ def lipschitz_bound(model: Any, X: Any, Y: Any = None) -> FloatArray:
     >>> from kpp import KPPRegressor
     >>> from kpp.certificates import lipschitz_bound
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
     >>> f = model.predict(X[:5])
     >>> bool((abs(f[:, None] - f) <= lipschitz_bound(model, X[:5]) + 1e-9).all())
     True
@@ -70,7 +70,7 @@ def lipschitz_constant(model: Any) -> FloatArray:
     >>> from sklearn.datasets import load_iris
     >>> from kpp import KPPClassifier
     >>> from kpp.certificates import lipschitz_constant
-    >>> model = KPPClassifier(n_estimators=5, alpha=0.1, random_state=0)
+    >>> model = KPPClassifier("extra-trees", n_estimators=5, alpha=0.1, random_state=0)
     >>> lipschitz_constant(model.fit(*load_iris(return_X_y=True))).shape
     (3,)
     """
@@ -109,7 +109,7 @@ def stable_radius(model: Any, epsilon: Any) -> float:
     >>> from kpp import KPPRegressor
     >>> from kpp.certificates import stable_change, stable_radius
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
     >>> round(float(stable_change(model, stable_radius(model, 10.0))), 9)
     10.0
     """
@@ -145,7 +145,7 @@ def stable_change(model: Any, radius: Any) -> FloatArray:
     >>> from kpp import KPPRegressor
     >>> from kpp.certificates import stable_change
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
     >>> stable_change(model, [0.0, 0.1]).shape
     (2,)
     """

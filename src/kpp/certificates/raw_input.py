@@ -158,7 +158,7 @@ def certify_raw(
     >>> from kpp import KPPClassifier
     >>> from kpp.certificates import certify_raw
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = KPPClassifier(n_estimators=20, alpha=1e-3, random_state=0).fit(X, y)
+    >>> model = KPPClassifier("extra-trees", n_estimators=20, alpha=1e-3, random_state=0).fit(X, y)
     >>> certificate = certify_raw(model, X[:10], scale=X.std(axis=0))
     >>> bool((certificate.radius <= certificate.upper_radius).all())
     True

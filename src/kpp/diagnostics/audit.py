@@ -144,7 +144,7 @@ def audit(model: Any, X: Any, y: Any = None, *, random_state: int = 0) -> Audit:
     >>> from kpp import KPPRegressor
     >>> from kpp.diagnostics import audit
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
     >>> result = audit(model, X, y)
     >>> result.holds
     True

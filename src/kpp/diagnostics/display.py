@@ -39,7 +39,7 @@ class SpectrumDisplay:
     >>> from kpp import KPPRegressor
     >>> from kpp.diagnostics import SpectrumDisplay, diagnose
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
     >>> display = SpectrumDisplay(diagnose(model, X, y, sample="train").spectrum, model.alpha_)
     >>> display.alphas.shape == display.dimension.shape
     True
@@ -118,7 +118,7 @@ class HalfForestDisplay:
     >>> from kpp import KPPRegressor, half_forest_discrepancy
     >>> from kpp.diagnostics import HalfForestDisplay
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=16, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=16, alpha=1.0, random_state=0).fit(X, y)
     >>> HalfForestDisplay(half_forest_discrepancy(model, X, curve=True)).curve.n_trees.tolist()
     [2, 4, 8, 16]
     """

@@ -41,7 +41,7 @@ def predictive_metrics(model: Any, X: Any, y: AnyArray) -> dict[str, float]:
     >>> from kpp import KPPClassifier
     >>> from kpp.diagnostics import predictive_metrics
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = KPPClassifier(n_estimators=10, alpha=1e-2, random_state=0).fit(X, y)
+    >>> model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-2, random_state=0).fit(X, y)
     >>> sorted(predictive_metrics(model, X, y))
     ['auc', 'balanced_accuracy', 'brier', 'calibration_error', 'error', 'log_loss']
     """
@@ -184,7 +184,7 @@ def constant_metrics(
     >>> from kpp import KPPRegressor
     >>> from kpp.diagnostics import constant_metrics
     >>> X, y = np.arange(8.0).reshape(4, 2), np.array([0.0, 2.0, 4.0, 6.0])
-    >>> model = KPPRegressor(n_estimators=2, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=2, alpha=1.0, random_state=0).fit(X, y)
     >>> constant_metrics(model, np.array([3.0, 5.0]))["mae"]
     1.0
     """

@@ -41,7 +41,7 @@ class AttributionBarDisplay(draw.Display):
     >>> from kpp import KPPClassifier
     >>> from kpp.explanations import AttributionBarDisplay
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> model = KPPClassifier(n_estimators=10, alpha=0.01, random_state=0).fit(X, y)
+    >>> model = KPPClassifier("extra-trees", n_estimators=10, alpha=0.01, random_state=0).fit(X, y)
     >>> display = AttributionBarDisplay.from_estimator(model, X, output=0)
     >>> display.summary.mean_abs.shape
     (4,)
@@ -141,7 +141,7 @@ class BeeswarmDisplay(draw.Display):
     >>> from kpp import KPPRegressor
     >>> from kpp.explanations import BeeswarmDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
     >>> display = BeeswarmDisplay.from_estimator(model, X, centered=True)
     >>> display.attribution.values.shape
     (442, 10)
@@ -262,7 +262,7 @@ class DependenceDisplay(draw.Display):
     >>> from kpp import KPPRegressor
     >>> from kpp.explanations import DependenceDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
     >>> DependenceDisplay.from_estimator(model, X, "bmi").feature
     2
     """

@@ -45,7 +45,7 @@ class WaterfallDisplay(draw.Display):
     >>> from kpp import KPPClassifier
     >>> from kpp.explanations import WaterfallDisplay
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> model = KPPClassifier(n_estimators=10, alpha=0.01, random_state=0).fit(X, y)
+    >>> model = KPPClassifier("extra-trees", n_estimators=10, alpha=0.01, random_state=0).fit(X, y)
     >>> display = WaterfallDisplay.from_estimator(model, X.iloc[0])
     >>> display.output_name
     'score of 0'
@@ -198,7 +198,7 @@ class RuleDisplay(draw.Display):
     >>> from kpp import KPPRegressor
     >>> from kpp.explanations import RuleDisplay
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
     >>> len(RuleDisplay.from_estimator(model, X.iloc[0], top=5).explanation.rules)
     5
     """
@@ -315,7 +315,7 @@ class DistanceDisplay(draw.Display):
     >>> from kpp import KPPClassifier
     >>> from kpp.explanations import DistanceDisplay
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> model = KPPClassifier(n_estimators=10, alpha=0.01, random_state=0).fit(X, y)
+    >>> model = KPPClassifier("extra-trees", n_estimators=10, alpha=0.01, random_state=0).fit(X, y)
     >>> display = DistanceDisplay.from_estimator(model, X.iloc[0], X.iloc[100])
     >>> bool(display.explanation.total > 0)
     True

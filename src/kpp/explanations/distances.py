@@ -135,7 +135,7 @@ def explain_distance(
     >>> from kpp import KPPClassifier, path_distance
     >>> from kpp.explanations import explain_distance
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> model = KPPClassifier(n_estimators=20, alpha=0.01, random_state=0).fit(X, y)
+    >>> model = KPPClassifier("extra-trees", n_estimators=20, alpha=0.01, random_state=0).fit(X, y)
     >>> explanation = explain_distance(model, X.iloc[0], X.iloc[100])
     >>> explanation.to_frame().index[0]
     'petal length (cm)'

@@ -92,7 +92,7 @@ def explain(model: Any, X: Any, *, level: str = "variable", centered: bool = Fal
     >>> from kpp import KPPRegressor
     >>> from kpp.explanations import explain
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
     >>> attribution = explain(model, X)
     >>> attribution.values.shape
     (442, 10)

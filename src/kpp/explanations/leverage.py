@@ -124,7 +124,7 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
     >>> from kpp import KPPRegressor
     >>> from kpp.explanations import leave_one_out
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
     >>> result = leave_one_out(model, y)
     >>> bool((result.leverage > 0).all() and (result.leverage < 1).all())
     True

@@ -173,7 +173,7 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
     >>> from kpp import KPPRegressor
     >>> from kpp.explanations import explain_rules
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
     >>> explanation = explain_rules(model, X.iloc[[0]], top=2)
     >>> print(explanation)
     contribution  support  rule

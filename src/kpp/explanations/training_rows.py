@@ -145,7 +145,7 @@ def explain_training_rows(
     >>> from kpp import KPPRegressor
     >>> from kpp.explanations import explain_training_rows
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=20, alpha=1.0, random_state=0).fit(X, y)
     >>> explanation = explain_training_rows(model, X[0], top=5)
     >>> explanation.rows.shape
     (5,)

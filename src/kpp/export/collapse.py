@@ -43,7 +43,7 @@ def collapse(model: Any) -> AdditiveForest:
     >>> from kpp import KPPRegressor
     >>> from kpp.export import collapse
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
     >>> collapsed = collapse(model)
     >>> bool((collapsed.scores(X)[:, 0] == model.predict(X)).all())
     True

@@ -126,7 +126,7 @@ def outline(path: Any) -> ModelOutline:
     >>> from sklearn.datasets import load_iris
     >>> from kpp import KPPClassifier, save
     >>> from kpp.io import outline
-    >>> model = KPPClassifier(n_estimators=50, alpha=0.01, random_state=0)
+    >>> model = KPPClassifier("extra-trees", n_estimators=50, alpha=0.01, random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = save(model.fit(*load_iris(return_X_y=True)), Path(folder) / "iris.kpp")
     ...     found = outline(path)

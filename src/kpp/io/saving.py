@@ -69,7 +69,7 @@ def save(model: Any, path: Any, *, compression: int = 6, metadata: Any = None) -
     >>> from kpp import KPPRegressor
     >>> from kpp.io import load, save
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=10, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=10, random_state=0).fit(X, y)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = save(model, Path(folder) / "diabetes.kpp")
     ...     again = load(path)

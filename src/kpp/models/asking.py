@@ -204,7 +204,7 @@ def ask(model: Any) -> Question:
     >>> from kpp import KPPRegressor
     >>> from kpp.models.asking import ask
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> regressor = KPPRegressor(n_estimators=5, alpha=1.0, random_state=0)
+    >>> regressor = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=0)
     >>> pipeline = make_pipeline(StandardScaler(), regressor).fit(X, y)
     >>> question = ask(pipeline)
     >>> question.regime.number, len(question.rows(X)), len(question.row(X.iloc[0]))

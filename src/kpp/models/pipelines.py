@@ -58,7 +58,7 @@ def split_pipeline(model: Any) -> tuple[Preparation | None, FittedModel]:
     >>> from kpp import KPPClassifier
     >>> from kpp.models.pipelines import split_pipeline
     >>> X, y = load_iris(return_X_y=True)
-    >>> classifier = KPPClassifier(n_estimators=10, alpha=1e-2, random_state=0)
+    >>> classifier = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-2, random_state=0)
     >>> pipeline = make_pipeline(StandardScaler(), classifier).fit(X, y)
     >>> preparation, model = split_pipeline(pipeline)
     >>> preparation, model is pipeline[-1]
@@ -133,7 +133,7 @@ def raw_columns(preparation: Preparation | None, model: FittedModel) -> list[str
     >>> from kpp import KPPRegressor
     >>> from kpp.models.pipelines import raw_columns
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> model = KPPRegressor(n_estimators=5, alpha=1.0)
+    >>> model = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0)
     >>> raw_columns(None, model.fit(X[["bmi", "age"]], y))
     ['bmi', 'age']
     >>> raw_columns(None, model.fit(X.to_numpy(), y)) is None
@@ -266,7 +266,7 @@ def prepared_names(
     >>> from kpp import KPPRegressor
     >>> from kpp.models.pipelines import prepared_names
     >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
-    >>> model = KPPRegressor(n_estimators=5, alpha=1.0).fit(X[["bmi", "age"]], y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0).fit(X[["bmi", "age"]], y)
     >>> prepared_names(None, model)
     ['bmi', 'age']
     """

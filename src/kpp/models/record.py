@@ -64,7 +64,7 @@ class FitRecord:
     >>> from sklearn.datasets import load_diabetes
     >>> from kpp import KPPRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=5, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=0).fit(X, y)
     >>> model.set_params(regime="honest", alpha="auto").fit_record_.regime
     'shared'
     """

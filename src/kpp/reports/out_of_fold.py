@@ -26,7 +26,7 @@ def out_of_fold_note(model: KPPLinearModel) -> str:
     >>> from kpp import KPPClassifier
     >>> from kpp.reports.out_of_fold import out_of_fold_note
     >>> X, y = load_iris(return_X_y=True)
-    >>> model = KPPClassifier(n_estimators=20, random_state=0).fit(X, y)
+    >>> model = KPPClassifier("extra-trees", n_estimators=20, random_state=0).fit(X, y)
     >>> "by 4 of the 20 trees, fitted on 120 rows" in out_of_fold_note(model)
     True
     """

@@ -42,7 +42,7 @@ class RoutedRows(Shown):
     >>> from sklearn.datasets import load_diabetes
     >>> from kpp import KPPRegressor, explain
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor(n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
     >>> rows = model.at(X)
     >>> bool((model.predict(rows) == model.predict(X)).all())
     True

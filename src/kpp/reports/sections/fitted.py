@@ -24,9 +24,10 @@ def make(subject: Subject) -> dict[str, Any]:
     paths = f"the paths of {count(n_trees, 'tree')} ({count(n_nodes, 'node')})"
     if regime.averages_folds:
         sizes = [len(rows) for rows, _ in model.folds_ or ()]
+        blend = "" if model.blend_weights_ is None else "blend of several forests, each by "
         made = (
             f"A {kind}: the average of {len(sizes)} predictors, one for each fold. Each is a "
-            f"{layer} on the paths of its own part of {count(n_trees, 'tree')} "
+            f"{blend}{layer} on the paths of its own part of {count(n_trees, 'tree')} "
             f"({count(n_nodes, 'node')}), fitted on one fold of {span(min(sizes), max(sizes))} "
             f"of the {count(n_fit, 'row')}."
         )
