@@ -189,7 +189,8 @@ def bias_variance(
     >>> from kpp import KPPRegressor
     >>> from kpp.bounds import bias_variance
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor("extra-trees", n_estimators=20, alpha=0.5, regime="honest", random_state=0).fit(X, y)
+    >>> model = KPPRegressor("extra-trees", alpha=0.5, regime="honest", random_state=0)
+    >>> model = model.fit(X, y)
     >>> parts = bias_variance(model, X, y)
     >>> parts.noise_is_estimated, parts.trace_of_square <= parts.trace
     (True, True)

@@ -261,7 +261,7 @@ def sample_of(
     >>> from kpp.bounds.samples import sample_of
     >>> from kpp.models.asking import ask
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = KPPRegressor("extra-trees", n_estimators=5, regime="honest", alpha=1.0, random_state=0)
+    >>> model = KPPRegressor("extra-trees", regime="honest", alpha=1.0, random_state=0)
     >>> sample = sample_of(ask(model.fit(X, y)), X, y, "fit")
     >>> len(sample.all_rows), len(sample.rows)
     (442, 221)

@@ -120,7 +120,8 @@ class RobustnessCurve(Shown):
         >>> from kpp import KPPRegressor
         >>> from kpp.certificates import robustness_curve
         >>> X, y = load_diabetes(return_X_y=True)
-        >>> model = KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0).fit(X, y)
+        >>> model = KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0)
+        >>> model = model.fit(X, y)
         >>> curve = robustness_curve(model, X, y)
         >>> bool(abs(curve.pointwise(0.1).mean() - curve(0.1)) < 1e-9)
         True
@@ -225,7 +226,8 @@ def robustness_curve(
     >>> from kpp import KPPClassifier
     >>> from kpp.certificates import robustness_curve
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = KPPClassifier("extra-trees", n_estimators=20, alpha=1e-3, random_state=0).fit(X[::2], y[::2])
+    >>> model = KPPClassifier("extra-trees", n_estimators=20, alpha=1e-3, random_state=0)
+    >>> model = model.fit(X[::2], y[::2])
     >>> paper = robustness_curve(model, X[1::2], y[1::2], method="lipschitz")
     >>> bool(paper(0.0) == model.score(X[1::2], y[1::2])), paper(paper.u_max)
     (True, 0.0)
@@ -259,7 +261,7 @@ def combine_curves(curves: Sequence[RobustnessCurve], *, radii: Any = None) -> C
     >>> from kpp import KPPRegressor
     >>> from kpp.certificates import combine_curves, robustness_curve
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> models = [KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=s) for s in range(3)]
+    >>> models = [KPPRegressor("extra-trees", n_estimators=5, random_state=s) for s in range(3)]
     >>> curves = [robustness_curve(model.fit(X, y), X, y) for model in models]
     >>> combine_curves(curves).values.shape
     (3, 201)

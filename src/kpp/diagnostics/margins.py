@@ -124,7 +124,8 @@ def margin_tail(
     >>> from kpp import KPPClassifier
     >>> from kpp.diagnostics import margin_tail
     >>> X, y = make_classification(3000, n_features=6, flip_y=0.2, random_state=0)
-    >>> model = KPPClassifier("extra-trees", n_estimators=20, alpha=1e-2, random_state=0).fit(X[:1000], y[:1000])
+    >>> model = KPPClassifier("extra-trees", n_estimators=20, alpha=1e-2, random_state=0)
+    >>> model = model.fit(X[:1000], y[:1000])
     >>> tail = margin_tail(model, X[1000:])
     >>> tail.n_tail, bool(0.8 < tail.exponent < 1.25)
     (200, True)

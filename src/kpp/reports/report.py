@@ -139,7 +139,8 @@ def report(
     >>> from kpp import KPPClassifier
     >>> from kpp.reports import report
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-2, random_state=0).fit(X[::2], y[::2])
+    >>> model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-2, random_state=0)
+    >>> model = model.fit(X[::2], y[::2])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = report(model, X[1::2], y[1::2], Path(folder) / "iris.html", max_rows=3)
     ...     path.name, path.stat().st_size < 3e6
@@ -209,7 +210,8 @@ source, unseen, n_seen, max_rows, times, random_state, verbose
     >>> from kpp import KPPClassifier
     >>> from kpp.reports import report_data
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-2, random_state=0).fit(X[::2], y[::2])
+    >>> model = KPPClassifier("extra-trees", n_estimators=10, alpha=1e-2, random_state=0)
+    >>> model = model.fit(X[::2], y[::2])
     >>> data = report_data(model, X[1::2], y[1::2], max_rows=3)
     >>> list(data["sections"])[:3]
     ['fitted', 'quality', 'alpha']
