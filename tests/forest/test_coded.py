@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import is_classifier
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import (
     BaggingRegressor,
@@ -20,12 +21,19 @@ from sklearn.ensemble import (
     RandomTreesEmbedding,
 )
 from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils import get_tags
 
 from kpp import Forest
 from kpp.forest import Ladders, ObliqueForestRegressor
 from kpp.forest.coded import CodedRows, needs_reading
-from kpp.forest.encoding import MOST_CATEGORIES, Encoding
-from kpp.forest.grow import grow_forest
+from kpp.forest.encoding import (
+    MOST_BY_TARGET,
+    MOST_CATEGORIES,
+    Encoding,
+    category_rank,
+    target_columns,
+)
+from kpp.forest.grow import grow_forest, traits_of
 from kpp.forest.layout import CATEGORICAL, NUMERICAL
 
 ENSEMBLES = [
@@ -61,25 +69,31 @@ def random_table(seed, n_rows=80, missing=0.1):
     return frame[list(rng.permutation(frame.columns))], np.asarray(y)
 
 
-def grown(estimator, frame, y, **arguments):
+def grown(estimator, frame, y):
     """A forest of the frame, its ensemble on encoded columns, and these for any rows."""
     rows = CodedRows.read(frame)
-    forest = grow_forest(estimator, rows, y, feature_names=rows.names, **arguments)
-    allows_nan = not isinstance(estimator, GradientBoostingRegressor)
-    encoding = Encoding.of(rows, allows_nan=allows_nan)
-    return forest, estimator.fit(encoding.apply(rows), y), lambda f: encoded(encoding, f, rows)
+    forest = grow_forest(estimator, rows, y, feature_names=rows.names)
+    traits = traits_of(estimator)
+    learns = traits.supervised and not traits.by_columns_alone
+    encoding = Encoding.of(
+        rows,
+        target_columns(y, classification=is_classifier(estimator)) if learns else None,
+        by_name=traits.by_columns_alone,
+        allows_nan=get_tags(estimator).input_tags.allow_nan,
+    )
+    return forest, estimator.fit(encoding.apply(rows), y), lambda f: encoded(encoding, f)
 
 
-def encoded(encoding, frame, rows):
+def encoded(encoding, frame):
     """Encoded columns by name alone, as a second way to what `Encoding.apply` does."""
-    out = np.empty((len(frame), len(encoding.source)))
-    for e, (j, table) in enumerate(zip(encoding.source.tolist(), encoding.tables, strict=True)):
-        column = frame[rows.names[j]].tolist()
-        if table is None:
-            out[:, e] = [np.nan if pd.isna(v) else float(v) for v in column]
+    out = np.empty(frame.shape)
+    for j, name in enumerate(frame):
+        column = frame[name].tolist()
+        if j not in encoding.tables:
+            out[:, j] = [np.nan if pd.isna(v) else float(v) for v in column]
             continue
-        known = encoding.categories[j].tolist()
-        out[:, e] = [table[known.index(v)] if v in known else table[-1] for v in column]
+        known, table = encoding.categories[j].tolist(), encoding.tables[j]
+        out[:, j] = [table[known.index(v)] if v in known else table[-1] for v in column]
     return out
 
 
@@ -100,8 +114,10 @@ def test_leaves_are_those_of_the_encoded_columns(estimator, seed, missing):
         X = encode(table).astype(np.float32)
         if isinstance(estimator, BaggingRegressor):
             columns = ensemble.estimators_features_
-            leaves = [t.tree_.apply(np.ascontiguousarray(X[:, c])) for t, c in
-                      zip(ensemble.estimators_, columns, strict=True)]
+            leaves = [
+                t.tree_.apply(np.ascontiguousarray(X[:, c]))
+                for t, c in zip(ensemble.estimators_, columns, strict=True)
+            ]
         else:
             leaves = [tree.tree_.apply(X) for tree in ensemble.estimators_]
         assert np.array_equal(forest.source_leaf[forest.apply(table)], np.transpose(leaves))
@@ -156,6 +172,7 @@ def test_boosted_trees_know_the_categories_that_they_can(n_categories):
     own = HistGradientBoostingRegressor(
         max_iter=5, min_samples_leaf=3, categorical_features=[1] if native else None
     )
+    # All categories are equally frequent: those that are no longer known as such keep their order.
     X = np.column_stack([frame["z"], code])
     assert np.allclose(
         forest.bare_scores(frame)[:, 0], own.fit(X, y).predict(X), rtol=1e-12, atol=1e-14
@@ -228,9 +245,7 @@ def test_the_order_of_rows_does_not_count():
     rows = CodedRows.read(frame)
     again = CodedRows.read(frame.iloc[::-1])
     assert np.array_equal(rows.values[::-1], again.values, equal_nan=True)
-    assert all(
-        rows.categories[j].tolist() == again.categories[j].tolist() for j in rows.categories
-    )
+    assert all(rows.categories[j].tolist() == again.categories[j].tolist() for j in rows.categories)
 
 
 def test_what_is_read():
@@ -248,7 +263,13 @@ def test_what_is_read():
     rows = CodedRows.read(frame)
     nan = np.nan
     expected = [
-        [1, nan, 0], [1, 0, nan], [1, 0, 1], [1, 0, 1], [1, nan, 0], [1, nan, 3], [1.5, nan, 2],
+        [1, nan, 0],
+        [1, 0, nan],
+        [1, 0, 1],
+        [1, 0, 1],
+        [1, nan, 0],
+        [1, nan, 3],
+        [1.5, nan, 2],
     ]
     assert np.array_equal(rows.values.T, np.array(expected), equal_nan=True)
     known = {j: values.tolist() for j, values in rows.categories.items()}
@@ -333,3 +354,55 @@ def test_sums_of_columns_are_refused():
     frame, y = random_table(0)
     with pytest.raises(TypeError, match="cannot be added"):
         grow_forest(ObliqueForestRegressor(3), CodedRows.read(frame), y)
+
+
+def test_few_categories_are_in_the_order_of_the_target():
+    rng = np.random.default_rng(0)
+    place = rng.permutation(np.arange(400) % 5)  # the last is none of the known ones
+    effect = np.array([3.0, 1.0, 4.0, 2.0, 9.0])
+    y = effect[place]
+    weight = np.ones(400)
+    rank = category_rank(place, 4, target_columns(y, classification=False), weight)
+    assert rank.tolist() in ([2, 0, 3, 1], [1, 3, 0, 2])
+    two = target_columns(y > rng.uniform(0, 5, 400), classification=True)
+    assert category_rank(place, 4, two, weight).tolist() in ([2, 0, 3, 1], [1, 3, 0, 2])
+    # Several targets that say the same, in any units.
+    both = target_columns(np.column_stack([y, -1000 * y]), classification=False)
+    assert category_rank(place, 4, both, weight).tolist() in ([2, 0, 3, 1], [1, 3, 0, 2])
+    # Weights count: without those rows the first category is the largest.
+    changed = np.where((place == 0) & (np.arange(400) < 200), -50.0, y)
+    kept = np.where((place == 0) & (np.arange(400) < 200), 0.0, 1.0)
+    target = target_columns(changed, classification=False)
+    assert category_rank(place, 4, target, kept).tolist() in ([2, 0, 3, 1], [1, 3, 0, 2])
+    assert category_rank(place, 4, target, weight).tolist() in ([0, 1, 3, 2], [3, 2, 0, 1])
+
+
+def test_a_category_of_few_rows_is_near_the_mean_of_all():
+    place = np.repeat([0, 1, 2], [200, 200, 1])
+    y = np.repeat([0.0, 1.0, 5.0], [200, 200, 1])
+    target = target_columns(y, classification=False)
+    assert category_rank(place, 3, target, np.ones(401)).tolist() in ([0, 2, 1], [2, 0, 1])
+
+
+def test_many_categories_are_in_the_order_of_their_rows():
+    n_known = MOST_BY_TARGET + 1
+    place = np.repeat(np.arange(n_known), np.arange(n_known) + 1)
+    target = target_columns(np.sin(place), classification=False)
+    rank = category_rank(place, n_known, target, np.ones(len(place)))
+    assert rank.tolist() == list(range(n_known))[::-1]
+    assert category_rank(place, n_known, None, np.ones(len(place))).tolist() == rank.tolist()
+
+
+def test_a_declared_order_is_kept():
+    sizes = ["low", "mid", "high"]
+    frame = pd.DataFrame({"plain": sizes * 20, "size": pd.Categorical(sizes * 20, sizes)})
+    frame["ordered"] = frame["size"].cat.as_ordered()
+    y = np.array([1.0, 3.0, 2.0] * 20)
+    encoding = Encoding.of(CodedRows.read(frame), target_columns(y, classification=False))
+    known = {j: names.tolist() for j, names in encoding.categories.items()}
+    assert known == {0: ["high", "low", "mid"], 1: sizes, 2: sizes}
+    by_target = [dict(zip(known[j], encoding.tables[j], strict=False)) for j in range(3)]
+    assert by_target[0] == by_target[1] != by_target[2]
+    assert encoding.tables[2][:3].tolist() == [0, 1, 2]
+    other = pl.DataFrame({"size": pl.Series(sizes, dtype=pl.Enum(sizes))})
+    assert CodedRows.read(other).ordered == {0}

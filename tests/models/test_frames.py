@@ -214,7 +214,9 @@ def test_columns_that_no_forest_reads(forest, values, told):
 
 def test_an_array_of_texts():
     with pytest.raises(ValueError, match="give a data frame"):
-        small(KPPRegressor, "extra-trees").fit(np.array([["a", "1"], ["b", "2"]] * 9), np.arange(18))
+        small(KPPRegressor, "extra-trees").fit(
+            np.array([["a", "1"], ["b", "2"]] * 9), np.arange(18)
+        )
 
 
 def test_a_column_without_a_value():

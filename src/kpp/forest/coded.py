@@ -36,6 +36,8 @@ class CodedRows:
         Columns of categories: the categories in the order of their codes.
     names : tuple of str, optional
         Names of the columns.
+    ordered : frozenset of int
+        Columns of categories that declare an order.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class CodedRows:
     values: FloatArray
     categories: dict[int, AnyArray]
     names: tuple[str, ...] | None = None
+    ordered: frozenset[int] = frozenset()
 
     @classmethod
     def read(cls, X: Any, *, allows_infinity: bool = False) -> CodedRows:
@@ -89,7 +92,8 @@ class CodedRows:
             ensure_all_finite=False if allows_infinity else "allow-nan",
             input_name="X",
         )
-        return cls(values, categories, None if given is None else tuple(given))
+        ordered = frozenset(j for j in categories if _declares_order(columns[j]))
+        return cls(values, categories, None if given is None else tuple(given), ordered)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -129,11 +133,9 @@ class CodedRows:
                         "grown on it."
                     )
             elif j in self.categories:
-                # By name, once for each category: the last entry is for what is missing.
-                code = np.append(category_codes(self.categories[j], known), np.nan)
-                last = len(code) - 1
-                at = np.where(np.isnan(values[:, j]), last, values[:, j]).astype(np.int64)
-                changed[:, j] = code[at]
+                # By name, once for each category.
+                code = category_codes(self.categories[j], known)
+                changed[:, j] = _taken(np.append(code, np.nan), values[:, j])
             else:
                 changed[:, j] = category_codes(values[:, j], known)
         return changed
@@ -266,8 +268,34 @@ def category_codes(values: AnyArray, categories: AnyArray) -> FloatArray:
     return np.array([code_of.get(value, np.nan) for value in values.tolist()], dtype=np.float64)
 
 
+def codes_among(codes: FloatArray, n_codes: int, chosen: AnyArray) -> AnyArray:
+    """Place of each code among some chosen ones; their number for any other, and for NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.forest.coded import codes_among
+    >>> codes_among(np.array([2.0, 1.0, np.nan, 0.0]), 3, np.array([0, 2])).tolist()
+    [1, 2, 2, 0]
+    """
+    place = np.full(n_codes + 1, len(chosen), dtype=np.int64)
+    place[chosen] = np.arange(len(chosen))
+    return _taken(place, codes)
+
+
+def _taken(values: AnyArray, codes: FloatArray) -> AnyArray:
+    """The value of each code; the last one for NaN."""
+    at = np.where(np.isnan(codes), len(values) - 1, codes)
+    return np.asarray(values[at.astype(np.int64)])
+
+
 def _declares_categories(column: Any) -> bool:
     return _type_name(column) in CATEGORY_TYPES
+
+
+def _declares_order(column: Any) -> bool:
+    kind = _type_name(column)
+    return kind == "Enum" or (kind == "CategoricalDtype" and bool(column.dtype.ordered))
 
 
 def _type_name(column: Any) -> str:

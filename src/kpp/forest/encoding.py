@@ -7,96 +7,91 @@ from typing import Any
 
 import numpy as np
 
-from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray
+from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.forest.arrays import Forest
-from kpp.forest.coded import CodedRows
+from kpp.forest.coded import CodedRows, codes_among
 from kpp.forest.layout import CATEGORICAL, LEAF
 from kpp.forest.sets import packed_sets, pool_of, sets_of
 
-# A column of up to so many categories has an indicator for each; one of more has their codes.
-ONE_HOT = 10
 # A split holds a bit for each category: of more than these the most frequent ones are known.
 MOST_CATEGORIES = 1024
+# Up to so many categories are put in the order of the target's means, more by how many rows they
+# have: the means of many categories are mostly chance (docs/forests.md has the figures).
+MOST_BY_TARGET = 32
+# The mean of a category counts as if so many rows more had the mean of all.
+PRIOR_ROWS = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """Columns of numbers, each a function of one column of a table.
+    """Categories as numbers, column by column.
 
-    A split on such a column is a set of categories of the column it was made of: `translated`
-    writes it as one.
+    A split on such numbers is a set of categories: `translated` writes it as one.
 
     Parameters
     ----------
-    source : int array of shape (n_encoded,)
-        The column of the table that each was made of.
-    tables : list of n_encoded arrays, or None
-        The number of each category, and last that of a missing one, shape (n_categories + 1,);
-        None for a column of numbers, and for codes that the trees know as categories.
-    is_native : bool array of shape (n_encoded,)
-        Which are such codes.
     categories : dict of int to array
-        The categories that are known, by column of the table; all others count as missing.
+        The categories that are known, by column; all others count as missing.
+    tables : dict of int to array
+        Column -> the number of each of its categories, and last that of a missing one, shape
+        (n_categories + 1,). Not for columns whose categories the trees know as such: these have
+        codes.
     """
 
-    source: IntArray
-    tables: list[FloatArray | None]
-    is_native: BoolArray
     categories: dict[int, AnyArray]
+    tables: dict[int, FloatArray]
 
     @classmethod
     def of(
         cls,
         rows: CodedRows,
+        target: FloatArray | None = None,
         sample_weight: Any = None,
         *,
         most_native: int = 0,
-        one_hot: int | None = None,
+        by_name: bool = False,
         allows_nan: bool = True,
     ) -> Encoding:
-        """Choose an encoding by the columns alone.
+        """Choose the numbers of the categories.
 
         Parameters
         ----------
         rows : CodedRows
-            The rows that trees will be grown on.
+            The rows that trees will be grown on, and no others.
+        target : array of shape (n_rows, n_targets), optional
+            What the trees are grown for; see `target_columns`.
         sample_weight : array of shape (n_rows,), optional
             Rows of weight 0 count as if they were not there.
         most_native : int
             Columns of at most so many categories are left to the trees, as codes.
-        one_hot : int, optional
-            Columns of at most so many categories have an indicator for each; by default
-            `ONE_HOT`.
+        by_name : bool
+            Whether the order of the codes is kept. It always is where a column declares one.
         allows_nan : bool
             Whether the trees take missing values. If not, a category that misses in some row has
-            a code of its own, above the others.
+            a number of its own, above the others.
 
         Returns
         -------
         encoding : Encoding
         """
-        one_hot = ONE_HOT if one_hot is None else one_hot
-        values = rows.values if sample_weight is None else rows.values[sample_weight > 0]
-        source: list[int] = []
-        tables: list[FloatArray | None] = []
-        is_native: list[bool] = []
-        categories: dict[int, AnyArray] = {}
-        for j in range(values.shape[1]):
-            own: list[FloatArray | None] = [None]
-            native = False
-            if j in rows.categories:
-                known, misses = _known_codes(values[:, j])
-                categories[j] = rows.categories[j][known]
-                native = 0 < len(known) <= most_native
-                if not native:
-                    is_wide = len(known) > one_hot
-                    own = [*_tables(len(known), misses, is_wide, allows_nan)]
-            source += [j] * len(own)
-            tables += own
-            is_native += [native] * len(own)
-        return cls(
-            np.array(source, dtype=np.int32), tables, np.array(is_native, dtype=bool), categories
-        )
+        weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight)
+        counts = weight > 0
+        values, weight = rows.values[counts], weight[counts] / weight[counts].mean()
+        target = None if target is None else target[counts]
+        categories, tables = {}, {}
+        for j, names in rows.categories.items():
+            known, misses = _known_codes(values[:, j], weight)
+            categories[j] = names[known]
+            if 0 < len(known) <= most_native:
+                continue
+            place = codes_among(values[:, j], len(names), known)
+            rank = np.arange(len(known))
+            if not (by_name or j in rows.ordered):
+                rank = category_rank(place, len(known), target, weight)
+            # Trees grown without missing values still say where one would go: to the larger side.
+            may_miss = len(known) > 0 and (allows_nan or not misses)
+            tables[j] = np.append(rank.astype(float), np.nan if may_miss else float(len(known)))
+        return cls(categories, tables)
 
     def apply(self, rows: CodedRows) -> FloatArray:
         """Encode rows.
@@ -108,32 +103,20 @@ class Encoding:
 
         Returns
         -------
-        encoded : float64 array of shape (n_rows, n_encoded)
+        encoded : float64 array of shape (n_rows, n_columns)
         """
-        encoded = np.empty((len(rows), len(self.source)))
-        place: dict[int, AnyArray] = {}
-        for e, (j, table) in enumerate(zip(self.source.tolist(), self.tables, strict=True)):
-            if j not in self.categories:
-                encoded[:, e] = rows.values[:, j]
-                continue
-            if j not in place:
-                place[j] = self._places(rows, j)
-            known = len(self.categories[j])
-            own = np.append(np.arange(known), np.nan) if table is None else table
-            encoded[:, e] = own[place[j]]
+        encoded = rows.values.copy()
+        for j, known in self.categories.items():
+            among = {value: code for code, value in enumerate(rows.categories[j].tolist())}
+            codes = np.array([among[value] for value in known.tolist()], dtype=np.int64)
+            place = codes_among(rows.values[:, j], len(among), codes)
+            table = self.tables.get(j)
+            numbers = np.append(np.arange(len(known)), np.nan) if table is None else table
+            encoded[:, j] = numbers[place]
         return encoded
 
-    def _places(self, rows: CodedRows, j: int) -> AnyArray:
-        """Place of each row's category among the known ones; after them for any other."""
-        known = {value: code for code, value in enumerate(self.categories[j].tolist())}
-        listed = rows.categories[j].tolist()
-        place = np.array([known.get(value, len(known)) for value in listed] + [len(known)])
-        codes = rows.values[:, j]
-        at: AnyArray = place[np.where(np.isnan(codes), len(listed), codes).astype(np.int64)]
-        return at
-
-    def translated(self, forest: Forest, names: tuple[str, ...] | None = None) -> Forest:
-        """Return trees of encoded columns as trees of the table's own columns.
+    def translated(self, forest: Forest) -> Forest:
+        """Return trees of encoded columns as trees of the categories themselves.
 
         Nodes keep their places, and with them their statistics and scores: every row reaches the
         leaf that it reached by its encoded columns.
@@ -142,79 +125,125 @@ class Encoding:
         ----------
         forest : Forest
             Grown on encoded rows.
-        names : tuple of str, optional
-            Names of the table's columns.
 
         Returns
         -------
         forest : Forest
         """
-        if len(forest.term_offsets):
-            raise TypeError("Splits on sums of columns cannot be sets of categories.")
-        splits = forest.split_kind != LEAF
-        feature = forest.feature.copy()
-        feature[splits] = self.source[feature[splits]]
         threshold, kind = forest.threshold.copy(), forest.split_kind.copy()
         missing_left = forest.missing_left.copy()
-        categories = dict(self.categories)
-        parts = []
-        for e, nodes in _nodes_by_column(forest, len(self.source)):
-            table = self.tables[e]
-            if table is not None:
-                words, missing = _sets_below(table, forest.threshold[nodes])
+        categories, parts = dict(self.categories), []
+        for j, nodes in _nodes_by_column(forest):
+            if j in self.tables:
+                words, missing = _sets_below(self.tables[j], forest.threshold[nodes])
                 if missing is not None:
                     missing_left[nodes] = missing
                 kind[nodes], threshold[nodes] = CATEGORICAL, np.nan
                 parts.append((nodes, words))
-            elif e in forest.categories:
-                n_codes = len(forest.categories[e])
+            elif j in forest.categories:
+                n_codes = len(forest.categories[j])
                 parts.append((nodes, packed_sets(sets_of(forest, nodes, n_codes))))
-        for e, codes in forest.categories.items():
-            j = int(self.source[e])
-            # The trees number the codes that they found, which are all of them.
-            own = categories[j][codes.astype(np.int64)] if self.is_native[e] else codes
-            categories[j] = own
+        for j, codes in forest.categories.items():
+            # Of categories the trees know the codes, of numbers the numbers.
+            own = self.categories.get(j)
+            categories[j] = codes if own is None else own[codes.astype(np.int64)]
         offsets, bits = pool_of(parts, forest.n_nodes)
-        n_features = int(self.source[-1]) + 1
         return replace(
             forest,
-            feature=feature,
             threshold=threshold,
             missing_left=missing_left,
             split_kind=kind,
             category_offsets=offsets,
             category_bits=bits,
-            n_features=n_features,
-            feature_names=names,
             categories=categories,
         )
 
 
-def _known_codes(values: FloatArray) -> tuple[AnyArray, bool]:
+def category_rank(
+    place: AnyArray, n_known: int, target: FloatArray | None, weight: FloatArray
+) -> AnyArray:
+    """Put the categories of a column in order.
+
+    Parameters
+    ----------
+    place : int array of shape (n_rows,)
+        Category of each row; `n_known` for none of them.
+    n_known : int
+        Number of categories.
+    target : array of shape (n_rows, n_targets), optional
+        Few categories are ordered by its means, shrunk towards the mean of all rows; several
+        means of a category by their first principal component.
+    weight : array of shape (n_rows,)
+        Weights of the rows, of mean 1.
+
+    Returns
+    -------
+    rank : int array of shape (n_known,)
+        Without a target, or for many categories: the most frequent one first.
+
+    References
+    ----------
+    For a numerical target, or two classes, the best split of a node into two sets of categories
+    is one of neighbours in the order of its means: Breiman et al. (1984), section 4.2. The
+    principal component for several classes is that of Coppersmith, Hong and Hosking (1999). Here
+    the order is found once, at the root.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.forest.encoding import category_rank
+    >>> place, y = np.array([0, 0, 0, 1, 2, 2]), np.array([[2.0], [2], [2], [5], [0], [0]])
+    >>> category_rank(place, 3, y, np.ones(6)), category_rank(place, 3, None, np.ones(6))
+    (array([1, 2, 0]), array([0, 2, 1]))
+    """
+    if n_known < 2:
+        return np.arange(n_known)
+    known = place < n_known
+    place, weight = place[known], weight[known]
+    count = np.bincount(place, weight, minlength=n_known)
+    if target is None or n_known > MOST_BY_TARGET:
+        score = -count
+    else:
+        centred = target[known] - np.average(target[known], axis=0, weights=weight)
+        sums = [np.bincount(place, weight * column, minlength=n_known) for column in centred.T]
+        means = np.column_stack(sums) / (count + PRIOR_ROWS)[:, None]
+        # Rows of the categories, each as often as it is there.
+        direction = np.linalg.svd(np.sqrt(count)[:, None] * means, full_matrices=False)[2][0]
+        score = means @ (direction * np.sign(direction[np.abs(direction).argmax()]))
+    rank = np.empty(n_known, dtype=np.int64)
+    rank[np.argsort(score, kind="stable")] = np.arange(n_known)
+    return rank
+
+
+def target_columns(y: Any, *, classification: bool) -> FloatArray:
+    """A target as columns of numbers: an indicator for each class, or numbers of spread 1.
+
+    Examples
+    --------
+    >>> from kpp.forest.encoding import target_columns
+    >>> target_columns(["a", "b", "a"], classification=True).tolist()
+    [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]
+    """
+    if classification:
+        classes, code = np.unique(np.asarray(y), return_inverse=True)
+        return np.eye(len(classes))[code.reshape(-1)]
+    numbers = np.asarray(y, dtype=np.float64)
+    numbers = numbers.reshape(len(numbers), -1)
+    spread = numbers.std(axis=0)
+    return np.asarray((numbers - numbers.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+def _known_codes(values: FloatArray, weight: FloatArray) -> tuple[AnyArray, bool]:
     """Codes that rows have, the most frequent ones where they are too many; and whether some miss.
 
     In the order of the codes.
     """
     missing = np.isnan(values)
-    known, count = np.unique(values[~missing].astype(np.int64), return_counts=True)
+    known, place = np.unique(values[~missing].astype(np.int64), return_inverse=True)
     if len(known) > MOST_CATEGORIES:
-        chosen = np.argsort(-count, kind="stable")[:MOST_CATEGORIES]
-        return known[np.sort(chosen)], True
+        count = np.bincount(place, weight[~missing])
+        return known[np.sort(np.argsort(-count, kind="stable")[:MOST_CATEGORIES])], True
     return known, bool(missing.any())
-
-
-def _tables(n_known: int, misses: bool, is_wide: bool, allows_nan: bool) -> list[FloatArray]:
-    """The numbers of the categories, and of a missing one, in each encoded column."""
-    if is_wide or n_known <= 2:
-        # Trees grown without missing values still say where one would go: to the larger side.
-        may_miss = n_known > 0 and (allows_nan or not misses)
-        missing = np.nan if may_miss else float(n_known)
-        return [np.append(np.arange(n_known, dtype=np.float64), missing)]
-    # What misses is none of the categories; it has an indicator where some row does.
-    own = np.eye(n_known, n_known + 1)
-    if misses:
-        own = np.eye(n_known + 1)
-    return list(own)
 
 
 def _sets_below(table: FloatArray, threshold: FloatArray) -> tuple[AnyArray, BoolArray | None]:
@@ -223,19 +252,16 @@ def _sets_below(table: FloatArray, threshold: FloatArray) -> tuple[AnyArray, Boo
     The latter is None where a missing category is a missing number.
     """
     numbers, missing = table[:-1], float(table[-1])
-    order = np.argsort(numbers, kind="stable")
-    # A threshold has so many numbers at or below it, and they are the first in order.
-    n_below = np.searchsorted(numbers[order], threshold, side="right")
+    # Numbers are 0, 1, ...: below a threshold there are so many of them.
+    n_below = np.searchsorted(np.arange(len(numbers)), threshold, side="right")
     which, place = np.unique(n_below, return_inverse=True)
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    words = packed_sets(rank[None, :] < which[:, None])[place]
+    words = packed_sets(numbers[None, :] < which[:, None])[place]
     return words, None if np.isnan(missing) else missing <= threshold
 
 
-def _nodes_by_column(forest: Forest, n_columns: int) -> list[tuple[int, AnyArray]]:
+def _nodes_by_column(forest: Forest) -> list[tuple[int, AnyArray]]:
     """The splits on each column, in order."""
-    splits = np.flatnonzero(forest.split_kind != LEAF)
+    splits = np.flatnonzero((forest.split_kind != LEAF) & (forest.feature >= 0))
     order = splits[np.argsort(forest.feature[splits], kind="stable")]
-    ends = np.cumsum(np.bincount(forest.feature[order], minlength=n_columns))
+    ends = np.cumsum(np.bincount(forest.feature[order], minlength=forest.n_features))
     return list(enumerate(np.split(order, ends[:-1])))

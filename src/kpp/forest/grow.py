@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -22,7 +22,7 @@ from sklearn.utils import get_tags
 from kpp.forest.arrays import Forest
 from kpp.forest.coded import CodedRows
 from kpp.forest.derived import forget_numbers
-from kpp.forest.encoding import Encoding
+from kpp.forest.encoding import Encoding, target_columns
 from kpp.forest.importers import Traits, import_forest, importer_of
 from kpp.forest.ladders import Ladders
 from kpp.forest.oblique import ObliqueForestClassifier, ObliqueForestRegressor
@@ -209,7 +209,7 @@ def grow_forest(
     estimator = clone(estimator)
     encoding = None
     if isinstance(X, CodedRows):
-        encoding = _prepare(estimator, X, sample_weight)
+        encoding = _prepare(estimator, X, y, sample_weight)
         X = encoding.apply(X)
         # No split comes of a column without a value, and not every ensemble knows what to do.
         X[:, np.isnan(X).all(axis=0)] = 0.0
@@ -221,14 +221,14 @@ def grow_forest(
     forest = import_forest(estimator.fit(X, y, **weights), release=True)
     names = None if feature_names is None else tuple(str(name) for name in feature_names)
     if encoding is not None:
-        forest = encoding.translated(forest, names)
+        forest = encoding.translated(forest)
     forget_numbers(forest)
     if forest.feature_names is None and names is not None:
         forest = replace(forest, feature_names=names)
     return forest
 
 
-def _prepare(estimator: Any, rows: CodedRows, sample_weight: Any) -> Encoding:
+def _prepare(estimator: Any, rows: CodedRows, y: Any, sample_weight: Any) -> Encoding:
     """Choose how an ensemble is given the categories, and tell it which it may know as such."""
     if isinstance(estimator, ObliqueForestClassifier | ObliqueForestRegressor):
         raise TypeError(
@@ -237,21 +237,24 @@ def _prepare(estimator: Any, rows: CodedRows, sample_weight: Any) -> Encoding:
             "Pipeline, or use another forest."
         )
     traits = traits_of(estimator)
-    if not traits.takes_frames:
-        return Encoding.of(
-            rows,
-            sample_weight,
-            one_hot=0 if traits.by_columns_alone else None,
-            allows_nan=get_tags(estimator).input_tags.allow_nan,
-        )
-    asked = estimator.categorical_features
+    target = None
+    if traits.supervised and not traits.by_columns_alone:
+        target = target_columns(y, classification=is_classifier(estimator))
     # None of the user's asks for splits at thresholds.
-    most = 0 if asked is None else estimator.max_bins
-    encoding = Encoding.of(rows, sample_weight, most_native=most, one_hot=0)
-    categorical = encoding.is_native.copy()
-    if asked is not None and not isinstance(asked, str):
-        categorical[rows.columns_named(asked)] = True
-        # Of too many categories, which the user asked for by name.
-        categorical &= np.array([table is None for table in encoding.tables])
-    estimator.set_params(categorical_features=categorical if categorical.any() else None)
+    asked = estimator.categorical_features if traits.takes_frames else None
+    encoding = Encoding.of(
+        rows,
+        target,
+        sample_weight,
+        most_native=0 if asked is None else estimator.max_bins,
+        by_name=traits.by_columns_alone,
+        allows_nan=get_tags(estimator).input_tags.allow_nan,
+    )
+    if asked is not None:
+        is_native = np.zeros(rows.shape[1], dtype=bool)
+        if not isinstance(asked, str):
+            is_native[rows.columns_named(asked)] = True
+        is_native[list(encoding.categories)] = True
+        is_native[list(encoding.tables)] = False  # of too many categories, or of none
+        estimator.set_params(categorical_features=is_native if is_native.any() else None)
     return encoding
