@@ -197,9 +197,9 @@ def test_categorical_features_of_the_user():
         assert np.array_equal(forest.apply(frame), forest.apply(rows))
     assert kinds.pop("from_dtype") == kinds.pop("None") == {NUMERICAL}
     assert all(kind == {CATEGORICAL} for kind in kinds.values())
+    boosted = HistGradientBoostingRegressor(categorical_features=["absent"])
     with pytest.raises(ValueError, match="no column 'absent'"):
-        boosted = HistGradientBoostingRegressor(categorical_features=["absent"])
-        grow_forest(boosted, CodedRows.read(frame), y)
+        grow_forest(boosted, rows, y)
 
 
 def test_a_ladder_of_categories_is_one_tree_of_sets():
