@@ -247,16 +247,15 @@ def test_data_frames(iris, frames):
         model.transform(frame[["b", "a", "c", "d"]])
 
 
-def test_categorical_columns_where_the_forest_takes_them(iris):
+def test_categorical_columns(iris):
     pd = pytest.importorskip("pandas")
     X, y = iris
     frame = pd.DataFrame(X, columns=list("abcd"))
     frame["e"] = pd.Categorical(np.where(np.arange(150) % 3 == 0, "x", "y"))
-    model = KPPEmbedding("boosted", n_estimators=3).fit(frame, y)
-    assert model.transform(frame).shape[0] == 150
-    assert list(model.forest_.categories) == [4]
-    with pytest.raises(ValueError, match="or use forest='boosted'"):
-        KPPEmbedding().fit(frame, y)
+    for forest in ("boosted", "extra-trees"):
+        model = KPPEmbedding(forest, n_estimators=3).fit(frame, y)
+        assert model.transform(frame).shape[0] == 150
+        assert list(model.forest_.categories) == [4]
 
 
 def test_what_only_a_histogram_forest_takes(iris):
@@ -381,7 +380,7 @@ def test_a_failed_fit_leaves_the_old_one(iris):
         (np.arange(20.0).reshape(10, 2), np.full(10, np.nan), None),
         (np.empty((0, 2)), np.empty(0), None),
         (np.full((10, 2), np.inf), np.arange(10), None),
-        ([["a", "b"]] * 10, np.arange(10), "takes numbers only"),
+        ([["a", "b"]] * 10, np.arange(10), "give a data frame"),
         (np.zeros((4, 2)), np.array([["a", "b"]] * 4), "one column"),
     ],
 )

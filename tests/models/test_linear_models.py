@@ -563,8 +563,6 @@ def test_data_frames_with_categories(diabetes):
     assert model.feature_names_in_.tolist() == [*"abcd", "group"]
     assert model.feature_importances_[4] > 0
     assert model.predict(frame).shape == (len(y),)
-    with pytest.raises(ValueError, match="or use forest='boosted'"):
-        small(KPPRegressor).fit(frame, y)
 
 
 def test_missing_values(diabetes):

@@ -23,10 +23,10 @@ from kpp.forest.layout import (
     check_layout,
     lay_out,
     own_read_only,
-    pack_categories,
 )
 from kpp.forest.nodes import Nodes, Splits
 from kpp.forest.pools import join_offsets, take_from_pools
+from kpp.forest.sets import for_categories, pool_of
 from kpp.forest.statistics import NodeStatistics
 from kpp.forest.sums import add_to_parents, as_vector, path_sums
 
@@ -395,20 +395,13 @@ class Forest(Shown):
         )
         if same:
             return self
-        left_of: dict[int, AnyArray] = {}
-        for v in np.flatnonzero(self.split_kind == CATEGORICAL):
-            column = int(self.feature[v])
-            # The bytes of a little-endian word, lowest bit first, list the codes in rising order.
-            words = self.category_bits[self.category_offsets[v] : self.category_offsets[v + 1]]
-            bits = np.unpackbits(words.view(np.uint8), bitorder="little")
-            goes_left = {
-                value: code < len(bits) and bool(bits[code])
-                for code, value in enumerate(self.categories[column].tolist())
-            }
-            left_of[int(v)] = np.flatnonzero(
-                [goes_left.get(c, self.missing_left[v]) for c in categories[column].tolist()]
-            )
-        offsets, bits = pack_categories(left_of, self.n_nodes)
+        categorical = self.split_kind == CATEGORICAL
+        parts = []
+        for column in np.unique(self.feature[categorical]).tolist():
+            nodes = np.flatnonzero(categorical & (self.feature == column))
+            known = self.categories[column]
+            parts.append((nodes, for_categories(self, nodes, known, categories[column])))
+        offsets, bits = pool_of(parts, self.n_nodes)
         return replace(self, categories=categories, category_offsets=offsets, category_bits=bits)
 
     @classmethod

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sklearn.base import clone
+import numpy as np
+from sklearn.base import clone, is_classifier
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -16,11 +17,15 @@ from sklearn.ensemble import (
     RandomTreesEmbedding,
 )
 from sklearn.frozen import FrozenEstimator
+from sklearn.utils import get_tags
 
 from kpp.forest.arrays import Forest
+from kpp.forest.coded import CodedRows
 from kpp.forest.derived import forget_numbers
+from kpp.forest.encoding import Encoding, target_columns
 from kpp.forest.importers import Traits, import_forest, importer_of
 from kpp.forest.ladders import Ladders
+from kpp.forest.oblique import ObliqueForestClassifier, ObliqueForestRegressor
 
 # Name -> its classifier and its regressor.
 NAMED_FORESTS: dict[str, tuple[type, type]] = {
@@ -183,7 +188,8 @@ def grow_forest(
     estimator : Forest, FrozenEstimator or unfitted estimator
         The first two are read as they are.
     X, y, sample_weight
-        What to grow on.
+        What to grow on. `CodedRows` are encoded for an ensemble that takes only numbers, and its
+        splits are then written as sets of categories.
     random_state : int, RandomState or None
         Seed for an estimator whose own ``random_state`` is None.
     feature_names : array of str, optional
@@ -201,13 +207,54 @@ def grow_forest(
             "RandomTreesEmbedding, IsolationForest or Ladders."
         )
     estimator = clone(estimator)
+    encoding = None
+    if isinstance(X, CodedRows):
+        encoding = _prepare(estimator, X, y, sample_weight)
+        X = encoding.apply(X)
+        # No split comes of a column without a value, and not every ensemble knows what to do.
+        X[:, np.isnan(X).all(axis=0)] = 0.0
     parameters = estimator.get_params(deep=False)
     if "random_state" in parameters and parameters["random_state"] is None:
         estimator.set_params(random_state=random_state)
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     # Grown here and for this alone: its trees go as they are read.
     forest = import_forest(estimator.fit(X, y, **weights), release=True)
+    names = None if feature_names is None else tuple(str(name) for name in feature_names)
+    if encoding is not None:
+        forest = encoding.translated(forest)
     forget_numbers(forest)
-    if forest.feature_names is None and feature_names is not None:
-        forest = replace(forest, feature_names=tuple(str(name) for name in feature_names))
+    if forest.feature_names is None and names is not None:
+        forest = replace(forest, feature_names=names)
     return forest
+
+
+def _prepare(estimator: Any, rows: CodedRows, y: Any, sample_weight: Any) -> Encoding:
+    """Choose how an ensemble is given the categories, and tell it which it may know as such."""
+    if isinstance(estimator, ObliqueForestClassifier | ObliqueForestRegressor):
+        raise TypeError(
+            f"{type(estimator).__name__} adds up columns, and categories "
+            f"({', '.join(rows.names_of(rows.categories)[:3])}) cannot be added: encode them in a "
+            "Pipeline, or use another forest."
+        )
+    traits = traits_of(estimator)
+    target = None
+    if traits.supervised and not traits.by_columns_alone:
+        target = target_columns(y, classification=is_classifier(estimator))
+    # None of the user's asks for splits at thresholds.
+    asked = estimator.categorical_features if traits.takes_frames else None
+    encoding = Encoding.of(
+        rows,
+        target,
+        sample_weight,
+        most_native=0 if asked is None else estimator.max_bins,
+        by_name=traits.by_columns_alone,
+        allows_nan=get_tags(estimator).input_tags.allow_nan,
+    )
+    if asked is not None:
+        is_native = np.zeros(rows.shape[1], dtype=bool)
+        if not isinstance(asked, str):
+            is_native[rows.columns_named(asked)] = True
+        is_native[list(encoding.categories)] = True
+        is_native[list(encoding.tables)] = False  # of too many categories, or of none
+        estimator.set_params(categorical_features=is_native if is_native.any() else None)
+    return encoding

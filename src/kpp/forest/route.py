@@ -10,8 +10,10 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from kpp._parallel import blocks_of, run_blocks
+from kpp._rows import columns_of
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest._loops import route_any, route_few, route_numerical, route_oblique
+from kpp.forest.coded import CodedRows, category_codes, numbers_of
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
@@ -89,9 +91,11 @@ def prepare_rows(forest: Forest, X: Any) -> AnyArray:
             "in blocks of rows if it is large."
         )
     _check_names(forest, X)
-    if forest.categories:
-        X = _encode(forest, X)
-    allowed = "allow-nan" if forest.allows_nan else True
+    if isinstance(X, CodedRows):
+        X = _allowed(forest, X.of_forest(forest))
+    elif forest.categories:
+        X = _allowed(forest, _encode(forest, X))
+    allowed = "allow-nan" if forest.allows_nan or forest.categories else True
     # A value too large for single precision becomes infinite, and is reported as such.
     with np.errstate(over="ignore"):
         if type(X) is np.ndarray and X.ndim == 2 and X.dtype.kind == "f":
@@ -118,7 +122,7 @@ def prepare_rows(forest: Forest, X: Any) -> AnyArray:
 
 def _check_names(forest: Forest, X: Any) -> None:
     """Columns of a data frame must be the forest's, in its order."""
-    columns = getattr(X, "columns", None)
+    columns = X.names if isinstance(X, CodedRows) else getattr(X, "columns", None)
     if forest.feature_names is None or columns is None:
         return
     names = tuple(str(column) for column in columns)
@@ -140,38 +144,22 @@ def _encode(forest: Forest, X: Any) -> FloatArray:
         raise ValueError(
             f"X must have {forest.n_features} columns, the forest's; got shape {tuple(X.shape)}."
         )
-    numerical = [j for j in range(forest.n_features) if j not in forest.categories]
-    if hasattr(X, "columns"):
-        names = list(X.columns)
-        categorical_columns = {j: X[names[j]] for j in forest.categories}
-        numerical_columns = X[[names[j] for j in numerical]]
-    else:
-        categorical_columns = {j: X[:, j] for j in forest.categories}
-        numerical_columns = X[:, numerical]
+    columns = columns_of(X)
     # In float64, which holds every code; the caller casts to what the forest compares in.
     encoded = np.empty((X.shape[0], forest.n_features))
-    for j, column in categorical_columns.items():
-        encoded[:, j] = category_codes(np.asarray(column), forest.categories[j])
-    if numerical:
-        encoded[:, numerical] = check_array(
-            numerical_columns,
-            dtype=np.float64,
-            ensure_all_finite=False,
-            ensure_min_samples=0,
-            input_name="X",
-        )
+    for j, column in enumerate(columns):
+        if j in forest.categories:
+            encoded[:, j] = category_codes(np.asarray(column), forest.categories[j])
+        else:
+            name = str(j) if not hasattr(X, "columns") else repr(str(X.columns[j]))
+            encoded[:, j] = numbers_of(column, f"column {name}")
     return encoded
 
 
-def category_codes(values: AnyArray, categories: AnyArray) -> FloatArray:
-    """Position of each value among the categories, NaN where it is not one of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kpp.forest.route import category_codes
-    >>> category_codes(np.array(["b", "a", None], dtype=object), np.array(["a", "b"]))
-    array([ 1.,  0., nan])
-    """
-    code_of = {category: float(code) for code, category in enumerate(categories.tolist())}
-    return np.array([code_of.get(value, np.nan) for value in values.tolist()], dtype=np.float64)
+def _allowed(forest: Forest, rows: FloatArray) -> FloatArray:
+    """Refuse missing numbers where the forest takes none; a category may always be missing."""
+    if not forest.allows_nan and rows.shape[1] == forest.n_features:
+        numerical = [j for j in range(forest.n_features) if j not in forest.categories]
+        if np.isnan(rows[:, numerical]).any():
+            check_array(rows[:, numerical], ensure_min_features=0, input_name="X")
+    return rows

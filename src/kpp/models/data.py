@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray
+from kpp.forest.coded import CodedRows, needs_reading
 from kpp.forest.grow import is_grown, traits_of
 
 
@@ -19,8 +20,8 @@ class FitData:
 
     Parameters
     ----------
-    X : array or data frame of shape (n_rows, n_features)
-        Rows.
+    X : array, data frame or CodedRows of shape (n_rows, n_features)
+        Rows, as forests are grown on them.
     labels : array of shape (n_rows,) or (n_rows, n_targets)
         Target as the forests see it.
     target : array of shape (n_rows,) or (n_rows, n_targets)
@@ -63,19 +64,45 @@ class FitData:
         )
 
 
-def check_rows(estimator: Any, specs: list[tuple[str, Any]], X: Any) -> Any:
-    """Check X for a fit, and remember its columns on the estimator."""
-    if all(traits_of(spec).takes_frames for _, spec in specs):
-        # Such a forest prepares its columns itself: categories, infinities, strings.
-        if hasattr(X, "columns"):
-            validate_data(estimator, X, skip_check_array=True)
-        else:
-            X = validate_data(estimator, X, dtype=None, ensure_all_finite=False)
+def check_rows(estimator: Any, specs: list[tuple[str, Any]], X: Any) -> tuple[Any, Any]:
+    """Check X for a fit, and remember its columns on the estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets ``n_features_in_`` and ``feature_names_in_``.
+    specs : list of (str, forest)
+        Its forests.
+    X : array-like or data frame
+        As the caller gave it.
+
+    Returns
+    -------
+    X : array or data frame
+        The rows as they are told apart, and asked about.
+    rows : array, data frame or CodedRows
+        The rows as forests are grown on them: those of a table with categories are read once.
+    """
+    prepares = all(traits_of(spec).takes_frames for _, spec in specs)
+    rows = CodedRows.read(X, allows_infinity=prepares) if needs_reading(X) else None
+    if rows is not None and rows.categories:
+        validate_data(estimator, X, skip_check_array=True)
     else:
-        X = _check_numbers(estimator, X)
+        rows = X = _check_columns(estimator, X, prepares=prepares)
     if len(X) < 2 and not all(is_grown(spec) for _, spec in specs):
         raise ValueError(f"Found {len(X)} sample(s), and a forest needs at least 2 to grow.")
-    return X
+    return X, rows
+
+
+def _check_columns(estimator: Any, X: Any, *, prepares: bool) -> Any:
+    """Check rows without categories."""
+    if not prepares:
+        return _check_numbers(estimator, X)
+    # Such forests prepare their columns themselves: infinities, categories that are numbers.
+    if hasattr(X, "columns"):
+        validate_data(estimator, X, skip_check_array=True)
+        return X
+    return validate_data(estimator, X, dtype=None, ensure_all_finite=False)
 
 
 def check_new_rows(estimator: Any, X: Any) -> Any:
@@ -102,8 +129,8 @@ def _check_numbers(estimator: Any, X: Any) -> AnyArray:
         if not any(isinstance(cell, str | bytes) for cell in np.asarray(X, dtype=object).ravel()):
             raise
         raise ValueError(
-            f"{error}. This forest takes numbers only: encode such columns, or use "
-            "forest='boosted', which takes the categorical columns of a data frame."
+            f"{error}. An array of texts does not tell categories from numbers: give a data frame, "
+            "or an array of objects."
         ) from error
 
 

@@ -161,10 +161,10 @@ class KPPEmbedding(TransformerMixin, ShowsItsFit):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> KPPEmbedding:
         check_map_parameters(self)
         specs = forest_specs(self.forest)
-        X = check_rows(self, specs, X)
+        X, rows = check_rows(self, specs, X)
         y = None if y is None else check_target(y, len(X))
         weight = check_sample_weight(sample_weight, len(X))
-        data = FitData(X, y, y, weight, is_weighted=sample_weight is not None)
+        data = FitData(rows, y, y, weight, is_weighted=sample_weight is not None)
         grower = Grower.of(self, classification=None)
         forests, blocks = [], []
         seeds = seeds_for(self.random_state, len(specs))

@@ -153,7 +153,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        X = check_rows(self, blocks.specs, X)
+        X, rows = check_rows(self, blocks.specs, X)
         self.feature_spread_ = column_spread(X)
         self.missing_columns_ = columns_with_missing(X)
         task, labels, target = self._read_target(y, len(X))
@@ -162,7 +162,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         given_weight = check_sample_weight(sample_weight, len(X))
         weight = self._weights(given_weight, labels, regime, partition)
         data = FitData(
-            X=X,
+            X=rows,
             labels=labels,
             target=target,
             weight=weight,
