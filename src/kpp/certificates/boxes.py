@@ -13,7 +13,8 @@ from kpp.certificates.flips import Flip
 from kpp.certificates.node_tables import gamma, largest_values
 from kpp.certificates.radii import Radii
 from kpp.forest.arrays import Forest
-from kpp.forest.layout import CATEGORICAL, OBLIQUE
+from kpp.forest.columns import categorical_columns
+from kpp.forest.layout import OBLIQUE
 
 # In this order: of several outcomes the smallest counts.
 PROVED, FOUND, OPEN = 1, -1, 0
@@ -329,14 +330,6 @@ class BoxFlip:
             visits,
         )
         return float(best[0]), int(visits[0]), lowest, highest
-
-
-def categorical_columns(forest: Forest) -> BoolArray:
-    """Which columns hold categories, shape (n_features,)."""
-    is_categorical = np.zeros(forest.n_features, dtype=bool)
-    is_categorical[list(forest.categories)] = True
-    is_categorical[forest.feature[forest.split_kind == CATEGORICAL]] = True
-    return is_categorical
 
 
 def least_values(forest: Forest, value: FloatArray) -> FloatArray:

@@ -12,10 +12,11 @@ import numpy as np
 from kpp._rows import take_rows
 from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray, OffsetArray
-from kpp.certificates.boxes import BoxFlip, Splits, categorical_columns, least_values
+from kpp.certificates.boxes import BoxFlip, Splits, least_values
 from kpp.certificates.flips import check_epsilon, flips_of
 from kpp.certificates.node_tables import NodeTables
 from kpp.certificates.raw_search import Search
+from kpp.forest.columns import categorical_columns
 from kpp.forest.join import as_float64, check_one_reading
 from kpp.forest.route import prepare_rows
 from kpp.models.asking import Question, ask

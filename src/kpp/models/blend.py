@@ -79,6 +79,7 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
         (fit,) = layer.fits
         fits.append(replace(fit, share=share))
         if (bare_share := theta_of.get(block.name + BARE)) is not None:
+            assert isinstance(block.map, PathMap)  # linear terms have no bare ensemble
             bare = bare_fit(block.map, classes, bare_share)
             bare_fits.append(bare)
             coef += bare_share[:, None] * bare.node_coef

@@ -11,6 +11,8 @@ from kpp.forest.grow import check_forest, traits_of
 Spec = tuple[str, Any]
 
 COMBINATIONS = ("auto", "blend", "joint")
+# The name of the block of ``main_effects="linear"``, which is no forest.
+LINEAR = "linear"
 # Extra trees, a booster of small steps, and one tree a column; see docs/blend.md.
 BLEND: tuple[Spec, ...] = (
     ("trees", "extra-trees"),
@@ -33,12 +35,15 @@ class Blocks:
         Whether every block has a linear layer of its own, and their scores are blended.
     is_named : bool
         Whether it is the blend that ``forest="blend"`` stands for.
+    is_linear : bool
+        Whether a block of linear terms, `LINEAR`, stands beside the forests.
     """
 
     specs: list[Spec]
     is_list: bool = False
     is_blend: bool = False
     is_named: bool = False
+    is_linear: bool = False
 
     def for_targets(self, n_targets: int) -> Blocks:
         """Leave the booster of ``forest="blend"`` out where it cannot be grown."""
@@ -74,11 +79,6 @@ def blocks_of(estimator: Any) -> Blocks:
     check_choice("combine", combine, COMBINATIONS)
     if effects is not None:
         check_choice("main_effects", effects, ("auto", "ladders", "linear"))
-    if effects == "linear":
-        raise ValueError(
-            "main_effects='linear' is not built yet: use main_effects='ladders', which are trees "
-            "of one column each."
-        )
     # An embedding has no scores to blend, and no other parameter to say so.
     is_named = isinstance(forest, str) and forest == "blend" and hasattr(estimator, "combine")
     is_blend = combine == "blend" or (combine == "auto" and is_named)
@@ -89,8 +89,14 @@ def blocks_of(estimator: Any) -> Blocks:
     with_ladders = effects == "ladders" or (effects == "auto" and is_blend and not has_own)
     if with_ladders:
         specs = [*specs, ("ladders", "ladders")]
-    is_list = isinstance(forest, list) or is_named or is_blend or with_ladders
-    return Blocks(list(specs), is_list, is_blend, is_named)
+    is_linear = effects == "linear"
+    if is_linear and any(name == LINEAR for name, _ in specs):
+        raise ValueError(
+            f"main_effects='linear' adds a block of that name, and a forest is called {LINEAR!r} "
+            "too: give it another name."
+        )
+    is_list = isinstance(forest, list) or is_named or is_blend or with_ladders or is_linear
+    return Blocks(list(specs), is_list, is_blend, is_named, is_linear)
 
 
 def forest_specs(forest: Any) -> list[Spec]:

@@ -16,8 +16,10 @@ from kpp._parallel import one_openmp_thread
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
+from kpp.forest.columns import categorical_columns
 from kpp.forest.grow import grow_forest, is_grown, named_forest, traits_of
 from kpp.geometry.composed import BlockMap
+from kpp.geometry.linear import LinearMap, LinearTerms
 from kpp.geometry.maps import NORMALIZATIONS, MapBlock, PathMap
 from kpp.geometry.weights import (
     DerivedWeights,
@@ -27,7 +29,7 @@ from kpp.geometry.weights import (
     path_weights,
     weighting_statistics,
 )
-from kpp.models.blocks import Blocks, Spec, blocks_of
+from kpp.models.blocks import LINEAR, Blocks, Spec, blocks_of
 from kpp.models.data import FitData
 
 GROWING = "growing trees"
@@ -74,6 +76,8 @@ class Grower:
         Told of every forest.
     blends : bool
         Whether the map must also carry what the bare ensembles predict.
+    is_linear : bool
+        Whether a block of linear terms stands beside the forests.
     """
 
     specs: list[Spec]
@@ -91,6 +95,7 @@ class Grower:
     random_state: Any
     progress: Progress
     blends: bool = False
+    is_linear: bool = False
 
     @classmethod
     def of(
@@ -109,6 +114,7 @@ class Grower:
             specs=blocks.specs,
             is_list=blocks.is_list,
             blends=blocks.is_blend,
+            is_linear=blocks.is_linear,
             n_features=estimator.n_features_in_,
             feature_names=getattr(estimator, "feature_names_in_", None),
             classification=classification,
@@ -135,13 +141,35 @@ class Grower:
             At no rows.
         """
         seeds = seeds_for(self.random_state if seed is None else seed, len(self.specs))
-        blocks: list[tuple[str, MapBlock]] = []
+        blocks: list[tuple[str, Any]] = []
         for k, ((name, spec), own_seed) in enumerate(zip(self.specs, seeds, strict=True)):
             self.progress(GROWING, k, len(self.specs))
             forest = self.grow(spec, data, own_seed)
             blocks.append((name, self.weigh(spec, forest, data)))
         self.progress(GROWING, len(self.specs), len(self.specs))
+        if self.is_linear:
+            blocks.append((LINEAR, self.linear_map(data, [b.forest for _, b in blocks])))
         return self.together(blocks)
+
+    def linear_map(self, data: FitData, forests: Sequence[Forest]) -> LinearMap:
+        """The map of linear terms, from columns alone; at no rows.
+
+        Parameters
+        ----------
+        data : FitData
+            Rows whose columns have the ranges, means and standard deviations.
+        forests : sequence of Forest
+            What stands beside it: a column that one of them takes for categories has no term.
+
+        Returns
+        -------
+        map : LinearMap
+        """
+        coded = np.zeros(self.n_features, dtype=bool)
+        for forest in forests:
+            coded |= categorical_columns(forest)
+        terms = LinearTerms.fit(data.X, data.given_weight, without=np.flatnonzero(coded).tolist())
+        return LinearMap(terms, normalize=self.normalize)
 
     def grow(
         self, spec: Any, data: FitData, seed: Any, *, classification: bool | None = None
