@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from kpp.forest.steps import bare_steps
-from kpp.geometry.composed import forest_blocks
+from kpp.geometry.composed import named_blocks
+from kpp.geometry.maps import PathMap
 from kpp.io.fields import floats, is_number, require, whole
 from kpp.io.schema import required
 from kpp.io.values import Fields
@@ -24,7 +25,7 @@ BLEND = required("bare", "share", "score")
 
 def blend_fields(model: KPPLinearModel) -> Fields:
     """Take the bare ensembles of a blend apart."""
-    number = {id(block): k for k, (_, block) in enumerate(forest_blocks(model.map_))}
+    number = {id(block): k for k, (_, block) in enumerate(named_blocks(model.map_))}
     bare = model.bare_fits_ or []
     n_scores = len(np.atleast_1d(model.intercept_))
     return {
@@ -37,7 +38,7 @@ def blend_fields(model: KPPLinearModel) -> Fields:
 def decode_blend(fields: Any, model: KPPLinearModel, task: Task) -> None:
     """Put the bare ensembles and the weights of a blend together, once its layers are there."""
     require(isinstance(fields, dict), "a blend must be by name")
-    blocks = forest_blocks(model.map_)
+    blocks = named_blocks(model.map_)
     names = [name for name, _ in blocks]
     require([id(fit.part.whole) for fit in model.fits_] == [id(b) for _, b in blocks], "blocks")
     numbers = fields["bare"]
@@ -51,10 +52,13 @@ def decode_blend(fields: Any, model: KPPLinearModel, task: Task) -> None:
     share = floats(fields["share"], "weights of a blend", (len(known), n_scores), low=0.0)
     found = []
     for k, own in zip(known, share, strict=True):
-        steps = bare_steps(blocks[k][1].forest, task.classes)
+        block = blocks[k][1]
+        require(isinstance(block, PathMap), "a bare ensemble without a forest")
+        assert isinstance(block, PathMap)
+        steps = bare_steps(block.forest, task.classes)
         right = steps is not None and len(steps[1]) == n_scores
         require(right, "a bare ensemble that predicts something else")
-        found.append(bare_fit(blocks[k][1], task.classes, own))
+        found.append(bare_fit(block, task.classes, own))
     model.bare_fits_ = found
     shares = [np.broadcast_to(fit.share, n_scores) for fit in model.fits_]
     bare = {names[k]: own for k, own in zip(known, share, strict=True)}
@@ -63,7 +67,7 @@ def decode_blend(fields: Any, model: KPPLinearModel, task: Task) -> None:
 
 def by_block(values: Any, model: KPPLinearModel, name: str) -> dict[str, Any]:
     """A dict with a value for each block of a blend."""
-    known = [block for block, _ in forest_blocks(model.map_)]
+    known = [block for block, _ in named_blocks(model.map_)]
     right = isinstance(values, dict) and list(values) == known
     require(right, f"{name} of a blend must be by block")
     result: dict[str, Any] = values

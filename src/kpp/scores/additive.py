@@ -311,7 +311,7 @@ class AdditiveForest(Shown):
         Returns
         -------
         additive : AdditiveForest
-            With one block, without a name.
+            With one block, without a name; linear terms stay beside it.
         """
         check_one_reading([block.forest for block in self.blocks])
         forest = self.forest
@@ -326,7 +326,8 @@ class AdditiveForest(Shown):
             squared_scale=_side_by_side([block.squared_scale for block in self.blocks]),
             node_rows=self.node_rows,
         )
-        return AdditiveForest((only,), self.intercept, self.classes)
+        linear = tuple(replace(terms, map=None) for terms in self.linear)
+        return AdditiveForest((only,), self.intercept, self.classes, linear)
 
     def to_sklearn(self, score: int = 0) -> RandomForestRegressor:
         r"""Write one score as a genuine ``RandomForestRegressor``.
@@ -352,9 +353,10 @@ class AdditiveForest(Shown):
         Raises
         ------
         TypeError
-            For categorical and oblique splits, and for a forest that compares in float64
-            (scikit-learn's ``HistGradientBoosting``): a ``RandomForestRegressor`` casts X to
-            float32 and would send some rows elsewhere. Use `scores`.
+            For linear terms, which no tree has, for categorical and oblique splits, and for a
+            forest that compares in float64 (scikit-learn's ``HistGradientBoosting``): a
+            ``RandomForestRegressor`` casts X to float32 and would send some rows elsewhere. Use
+            `scores`.
 
         Notes
         -----
@@ -363,6 +365,11 @@ class AdditiveForest(Shown):
         """
         from kpp.scores.sklearn_forest import write_forest
 
+        if any(terms.coef.any() for terms in self.linear):
+            raise TypeError(
+                "This model has linear terms (main_effects='linear'), and a RandomForestRegressor "
+                "has trees only. Use `scores`, or fit with main_effects='ladders', which are trees."
+            )
         n_scores, node_rows = self.n_scores, self.node_rows
         if not isinstance(score, int | np.integer) or not 0 <= score < n_scores:
             raise ValueError(f"score must be an integer from 0 to {n_scores - 1}; got {score!r}.")
