@@ -21,11 +21,43 @@ from accuracy_blend import data_sets
 from accuracy_defaults import prepared
 from sklearn.metrics import log_loss, root_mean_squared_error
 from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
 
 from kpp import KPPClassifier, KPPRegressor
+from kpp.models import grower
 
 EFFECTS: dict[str, str | None] = {"none": None, "ladders": "ladders", "linear": "linear"}
 MOST_ROWS = 3000
+
+
+class SameTrees:
+    """Within, all three blends grow the very same trees and boosters.
+
+    Every forest of a group draws a seed, ladders too, which do not use it: the groups after the
+    first would have other trees beside ladders, and the noise of that would be compared.
+    """
+
+    def __init__(self, effects: str) -> None:
+        self.has_ladders, self.before = effects == "ladders", check_random_state
+
+    def __enter__(self) -> None:
+        if self.has_ladders:
+            vars(grower)["check_random_state"] = lambda seed: _Seeds(self.before(seed))
+
+    def __exit__(self, *error: object) -> None:
+        vars(grower)["check_random_state"] = self.before
+
+
+class _Seeds:
+    """Seeds for trees and booster as they would be drawn without the third forest, ladders."""
+
+    def __init__(self, random: Any) -> None:
+        self.random, self.n = random, 0
+
+    def randint(self, most: int) -> int:
+        """Draw two of three."""
+        self.n += 1
+        return 0 if self.n % 3 == 0 else int(self.random.randint(most))
 
 
 def run(
@@ -43,7 +75,7 @@ def run(
         "blend", main_effects=EFFECTS[effects], n_estimators=n_estimators, random_state=seed
     )
     start = time.process_time()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), SameTrees(effects):
         warnings.simplefilter("ignore")
         model.fit(X, y)
     row = {

@@ -153,6 +153,11 @@ class RoutedRows(Shown):
         first = np.cumsum([0, *sizes[:-1]]).astype(np.int32)
         return np.concatenate([ids + f for ids, f in zip(self.leaf_ids, first, strict=True)])
 
+    @property
+    def joined_values(self) -> FloatArray:
+        """Coordinates in all linear terms side by side, shape (n_rows, p); p is mostly 0."""
+        return np.hstack([np.empty((len(self), 0)), *self.linear_values])
+
     def take(self, rows: Any) -> RoutedRows:
         """Return some of the rows (row numbers, a mask or a slice); nothing is routed again.
 
