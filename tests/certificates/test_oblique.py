@@ -166,7 +166,7 @@ def test_leaves_reached_tree_by_tree(seed):
     forest = random_forest(seed, 6, 3, 8, oblique=1.0)
     rng = np.random.default_rng(seed)
     value = rng.normal(size=forest.n_nodes)
-    flip = SimpleNamespace(value=value, offset=np.zeros(1), tau=0.0)
+    flip = SimpleNamespace(terms=np.zeros(0), value=value, offset=np.zeros(1), tau=0.0)
     below = np.array(
         [
             min(

@@ -63,6 +63,14 @@ MODELS = {
     "blend": blended,
     "blend of classes": lambda: C("blend", alpha=1e-3, **SMALL).fit(*classes()),
     "ladders": lambda: R(main_effects="ladders", **SMALL).fit(*numbers()),
+    "linear blend": lambda: C("blend", main_effects="linear", alpha=1e-3, **SMALL).fit(*classes()),
+    "linear": lambda: R("boosted", main_effects="linear", **SMALL).fit(*numbers()),
+    "linear, by fold": lambda: R(
+        "extra-trees", main_effects="linear", regime="cross-fit", **SMALL
+    ).fit(*numbers()),
+    "linear, centred": lambda: R(
+        "extra-trees", main_effects="linear", regime="honest", center="partition", **SMALL
+    ).fit(*numbers()),
     "shared": shared,
     "boosted": boosted,
     "centred": centred,
@@ -90,7 +98,7 @@ def test_every_layer_comes_back(name, again, differ):
     model = MODELS[name]()
     loaded = again(model)
     assert len(model.fits_) == len(loaded.fits_)
-    has_none = name in ("given", "blend", "blend of classes")
+    has_none = name in ("given", "blend", "blend of classes", "linear blend")
     assert (model.fold_fits_ is None) == (loaded.fold_fits_ is None) == has_none
     for fit, read in zip(model.bare_fits_ or [], loaded.bare_fits_ or [], strict=True):
         assert differ(fit, read) == []

@@ -35,7 +35,7 @@ from kpp.bounds.terms import (
     pac_bayes_squared_bound,
     ramp_bound,
 )
-from kpp.geometry import MapBlock, forest_blocks
+from kpp.geometry import MapBlock, PathMap, named_blocks
 from kpp.models.averages import fold_predictors
 from kpp.models.fits import Center
 from kpp.solvers.logistic import ABSENT
@@ -194,7 +194,12 @@ def _frame_of_forest(
 def _grown_shift(embedding: MapBlock) -> FloatArray | None:
     """Mean row over the rows that the trees were grown on, from the trees' own counts."""
     parts = []
-    for _, block in forest_blocks(embedding):
+    for _, block in named_blocks(embedding):
+        if not isinstance(block, PathMap):
+            # Linear terms have their mean at 0, but for what misses: any vector that no row of the
+            # fit has a part in will do.
+            parts.append(np.zeros(block.shape[1]))
+            continue
         forest = block.forest
         if forest.statistics is None:
             return None

@@ -20,7 +20,7 @@ from kpp._fingerprints import (
 )
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.predictors import LinearPredictor, with_both_scores
-from kpp.geometry import leaf_ids_of
+from kpp.geometry import leaf_ids_of, linear_blocks
 from kpp.models.asking import Question, ask
 from kpp.models.averages import FoldPredictor, fold_predictors
 from kpp.models.data import check_groups, check_target, group_codes
@@ -283,7 +283,11 @@ def sample_of(
             f"sample={kind!r} takes the X and y that were given to fit, {n_train} rows; got "
             f"{len(rows)}. For other rows use sample='test'."
         )
-    if not np.array_equal(leaf_ids_of(model.map_), rows.all_leaf_ids[:, model.fit_rows_]):
+    same = np.array_equal(leaf_ids_of(model.map_), rows.all_leaf_ids[:, model.fit_rows_])
+    for (_, block), values in zip(linear_blocks(model.map_), rows.linear_values, strict=True):
+        # Up to what a value may lose between a file and another, as in single precision.
+        same &= np.allclose(block.values, values[model.fit_rows_], rtol=0, atol=1e-6)
+    if not same:
         raise RefusedError(
             f"sample={kind!r} takes the X and y that were given to fit, in the same order; these "
             "rows fall into other leaves. For other rows use sample='test'."

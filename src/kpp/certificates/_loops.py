@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kpp._compile import compiled, loop_tuple
+from kpp._compile import compiled, loop_helper, loop_tuple
 from kpp._typing import FloatArray
 from kpp.forest.nodes import largest_tree
 
@@ -24,6 +24,36 @@ class Minima(NamedTuple):
     below: FloatArray
     best: FloatArray
     arg_value: FloatArray
+
+
+@loop_tuple("in f8[]; in f8[,]; in f8[]; in f8[]")
+class Terms(NamedTuple):
+    """Linear terms: coefficients, coordinates of all rows, and the ends of their ranges."""
+
+    coef: FloatArray
+    values: FloatArray
+    least: FloatArray
+    most: FloatArray
+
+
+@loop_helper
+def least_of_terms(coef: Any, values: Any, least: Any, most: Any, row: Any, mu: Any) -> Any:
+    """Sum over the terms of the least ``d^2 + mu coef d``, and of ``coef d`` there.
+
+    d is how far a coordinate moves within its range: its parabola has its foot at -mu coef / 2, or
+    is least at the nearer end.
+    """
+    total = 0.0
+    change = 0.0
+    for k in range(coef.size):
+        step = -0.5 * mu * coef[k]
+        if step < least[k] - values[row, k]:
+            step = least[k] - values[row, k]
+        if step > most[k] - values[row, k]:
+            step = most[k] - values[row, k]
+        total += step * step + mu * (coef[k] * step)
+        change += coef[k] * step
+    return total, change
 
 
 # Plain arrays, not tuples: a certificate calls it hundreds of times, for some trees each, and
@@ -93,23 +123,27 @@ def leaf_minima(
                 arg_value[v] = value[arg[v]]
 
 
-@compiled("in i4[,]; in i8[]; Minima; in f8[]; i8; i8; out f8[]; out f8[]")
+@compiled("in i4[,]; in i8[]; Minima; Terms; in f8[]; i8; i8; out f8[]; out f8[]")
 def sum_minima(
     leaf_ids: Any,
     rows: Any,
     minima: Any,
+    terms: Any,
     offset: Any,
     first: Any,
     last: Any,
     bound: Any,
     slope: Any,
 ) -> None:
-    """D(mu) of some rows and its slope, which is the margin of the minimising leaves."""
+    """D(mu) of some rows and its slope, which is the margin of the minimising leaves.
+
+    What the linear terms add at the row itself is in its offset.
+    """
     mu, best, arg_value = minima.mu, minima.best, minima.arg_value
+    coef, values, least, most = terms.coef, terms.values, terms.least, terms.most
     for i in range(first, last):
         row = rows[i]
-        total = 0.0
-        margin = 0.0
+        total, margin = least_of_terms(coef, values, least, most, row, mu)
         for tree in range(leaf_ids.shape[0]):
             leaf = leaf_ids[tree, row]
             total += best[leaf]
@@ -122,8 +156,8 @@ def sum_minima(
 
 # Two ends, each with its tables, three results and the errors of rounding: none can go.
 @compiled(
-    "in i4[,]; in i8[]; in i8[]; in i4[]; in i4[]; in f8[]; in f8[]; in f8[]; Minima; Minima; f8; "
-    "f8; i8; i8; i8; out f8[]; out f8[]; out f8[]"
+    "in i4[,]; in i8[]; in i8[]; in i4[]; in i4[]; in f8[]; in f8[]; in f8[]; Minima; Minima; "
+    "Terms; f8; f8; i8; i8; i8; out f8[]; out f8[]; out f8[]"
 )
 def tangent_steps(
     leaf_ids: Any,
@@ -136,6 +170,7 @@ def tangent_steps(
     offset: Any,
     low_end: Any,
     high_end: Any,
+    terms: Any,
     constant_error: Any,
     error_per_mu: Any,
     max_steps: Any,
@@ -147,25 +182,28 @@ def tangent_steps(
 ) -> None:
     """Climb to the top of D between two ends whose slopes are positive and not positive.
 
-    D is concave and piecewise linear, so the tangents at both ends meet above it; D there is
-    either on them, and the top is found, or gives a nearer end. A tree's term at a mu between
-    is bounded below by the chord of its ends: only subtrees whose chord lies below the best
-    leaf so far are searched. The result is ``max of D(mu) - constant_error - mu *
+    D is concave, and piecewise linear but for linear terms, so the tangents at both ends meet above
+    it; D there is either on them, and the top is found, or gives a nearer end. A tree's term at a
+    mu between is bounded below by the chord of its ends: only subtrees whose chord lies below the
+    best leaf so far are searched. The result is ``max of D(mu) - constant_error - mu *
     error_per_mu``, the mu that gave it, and the least mu whose leaves flip the answer.
     """
     mu_low, below_low, best_low = low_end.mu, low_end.below, low_end.best
     mu_high, below_high, best_high = high_end.mu, high_end.below, high_end.best
     value_low, value_high = low_end.arg_value, high_end.arg_value
+    coef, values, term_least, term_most = terms.coef, terms.values, terms.least, terms.most
     n_trees = leaf_ids.shape[0]
     stack = np.empty(1024, np.int64)
     for i in range(first, last):
         row = rows[i]
         low = mu_low
         high = mu_high
-        bound_low = low * offset[i]
-        slope_low = offset[i]
-        bound_high = high * offset[i]
-        slope_high = offset[i]
+        bound_low, slope_low = least_of_terms(coef, values, term_least, term_most, row, low)
+        bound_high, slope_high = least_of_terms(coef, values, term_least, term_most, row, high)
+        bound_low += low * offset[i]
+        slope_low += offset[i]
+        bound_high += high * offset[i]
+        slope_high += offset[i]
         for tree in range(n_trees):
             leaf = leaf_ids[tree, row]
             bound_low += best_low[leaf]
@@ -190,8 +228,9 @@ def tangent_steps(
             # Rounding has brought the ends together: no mu is left between them.
             if not (low < mu < high):
                 break
-            total = mu * offset[i]
-            slope = offset[i]
+            total, slope = least_of_terms(coef, values, term_least, term_most, row, mu)
+            total += mu * offset[i]
+            slope += offset[i]
             part = (mu - mu_low) / (mu_high - mu_low)
             for tree in range(n_trees):
                 leaf = leaf_ids[tree, row]

@@ -9,11 +9,13 @@ import numpy as np
 from kpp._typing import BoolArray, FloatArray, OffsetArray
 from kpp.certificates._box_loops import box_minima, descend, joint_minimum
 from kpp.certificates._loops import Minima, leaf_minima
+from kpp.certificates.box_terms import BoxTerms
 from kpp.certificates.flips import Flip
 from kpp.certificates.node_tables import gamma, largest_values
 from kpp.certificates.radii import Radii
 from kpp.forest.arrays import Forest
-from kpp.forest.layout import CATEGORICAL, OBLIQUE
+from kpp.forest.columns import categorical_columns
+from kpp.forest.layout import OBLIQUE
 
 # In this order: of several outcomes the smallest counts.
 PROVED, FOUND, OPEN = 1, -1, 0
@@ -30,19 +32,26 @@ class Splits:
         Compares in float64.
     is_free : bool array of shape (n_features,)
         Categorical columns that may take any category.
+    terms : BoxTerms, optional
+        Linear terms beside the trees.
     """
 
-    def __init__(self, forest: Forest, is_free: BoolArray) -> None:
+    def __init__(self, forest: Forest, is_free: BoolArray, terms: BoxTerms | None = None) -> None:
         self.forest = forest
+        self.terms = BoxTerms((), forest.n_features) if terms is None else terms
         self.is_free = is_free
         self.is_categorical = categorical_columns(forest)
         self.thresholds = forest.column_thresholds
         self.in_sum = np.bincount(forest.term_columns, minlength=forest.n_features) > 0
         self.is_split = np.array([len(own) > 0 for own in self.thresholds]) | self.in_sum
+        # What the sides of a box meet: thresholds, and the ends of the ranges of linear terms.
+        self.meets = list(self.thresholds)
+        for j in np.unique(self.terms.column).tolist():
+            self.meets[j] = np.union1d(self.thresholds[j], self.terms.ends(j))
 
     def radii(self, x: FloatArray, scale: FloatArray) -> Radii:
         """Radii at which a side of the box around x meets a threshold, or a sum its own."""
-        return Radii(self.thresholds, x, scale, self._radii_of_sums(x, scale))
+        return Radii(self.meets, x, scale, self._radii_of_sums(x, scale))
 
     def _radii_of_sums(self, x: FloatArray, scale: FloatArray) -> FloatArray:
         """Radii just below those at which the sum of an oblique split can meet its threshold."""
@@ -95,7 +104,8 @@ class Splits:
     ) -> tuple[FloatArray, FloatArray]:
         """The largest box that reaches the same children of every split as that of a radius.
 
-        Columns of oblique splits are left as they are: no side of theirs can move alone.
+        Columns of oblique splits are left as they are: no side of theirs can move alone. So are
+        sides within the range of a linear term.
         """
         low, high = self.box(x, scale, radius)
         for j, thresholds in enumerate(self.thresholds):
@@ -104,8 +114,10 @@ class Splits:
                 continue
             above = np.searchsorted(thresholds, high[j], side="left")
             below = np.searchsorted(thresholds, low[j], side="left")
-            high[j] = thresholds[above] if above < len(thresholds) else np.inf
-            low[j] = np.nextafter(thresholds[below - 1], np.inf) if below else -np.inf
+            if high[j] >= self.terms.high[j]:
+                high[j] = thresholds[above] if above < len(thresholds) else np.inf
+            if low[j] <= self.terms.low[j]:
+                low[j] = np.nextafter(thresholds[below - 1], np.inf) if below else -np.inf
         return low, high
 
 
@@ -134,7 +146,7 @@ class BoxFlip:
     r"""One way for the answer to change, tested on boxes.
 
     A box is certified when the margin :math:`o + \sum_t v_t(\ell_t)` stays positive over the
-    leaves that it reaches.
+    leaves that it reaches, with the linear terms where they are least in it.
 
     Parameters
     ----------
@@ -144,19 +156,24 @@ class BoxFlip:
         Values and offsets.
     least_below : array of shape (n_nodes,)
         From `least_values`.
+    largest_terms : float
+        The most that the linear terms can add to the margin, by magnitude.
     """
 
-    def __init__(self, splits: Splits, flip: Flip, least_below: FloatArray) -> None:
+    def __init__(
+        self, splits: Splits, flip: Flip, least_below: FloatArray, largest_terms: float = 0.0
+    ) -> None:
         self.splits = splits
-        self.value = flip.value
+        self.value, self.coef = flip.value, flip.terms
         self.fixed = np.zeros_like(splits.is_free)
         forest = splits.forest
         self.least_below = least_below
         self.floor = least_below[forest.roots]
         self.ceiling = np.full(forest.n_trees, np.inf)
-        size = largest_values(forest, flip.value).sum()
-        # sigma of the page on proofs: what the sum over the trees may be off by.
-        self.slack = 2 * gamma(forest.n_trees + 4) * (size + np.abs(flip.offset))
+        size = largest_values(forest, flip.value).sum() + largest_terms
+        # sigma of the page on proofs: what the sum over trees and terms may be off by.
+        n_sums = forest.n_trees + 2 * len(flip.terms)
+        self.slack = 2 * gamma(n_sums + 4) * (size + np.abs(flip.offset))
         # The sum of leaf values must exceed this for the answer to stay; below the second
         # number it changes for certain.
         self.need = self.slack - flip.offset
@@ -188,7 +205,7 @@ class BoxFlip:
         minima = self.minima(x, low, high, nested)
         if nested is not None:
             nested.latest = minima
-        return bool(minima.sum() > self.need[i])
+        return bool(minima.sum() + self.splits.terms.least(self.coef, low, high) > self.need[i])
 
     def search(
         self,
@@ -204,7 +221,9 @@ class BoxFlip:
         least sums add up to less than what is truly reached, and to more than tree by tree.
         """
         minima = self.minima(x, low, high)
-        need, total = float(self.need[i]), float(minima.sum())
+        # Trees alone must exceed what is left when the terms are least.
+        need = float(self.need[i]) - self.splits.terms.least(self.coef, low, high)
+        total = float(minima.sum())
         # Sound already with every tree on its own: no search.
         if total > need:
             return Outcome(PROVED, 0)
@@ -251,14 +270,49 @@ class BoxFlip:
     ) -> FloatArray | None:
         """Look for a point with another answer column by column, from x."""
         columns = np.flatnonzero((low < high) & self.splits.is_split)
-        if len(columns) == 0:
-            return None
-        point, total = x.copy(), np.empty(1)
         flips_below = float(self.flips_below[i])
-        nodes = self.splits.forest.nodes
-        descend(nodes, self.value, x, low, high, columns, flips_below, MAX_SWEEPS, point, total)
+        point, total = x.copy(), np.empty(1)
+        if len(columns):
+            # What the trees must come to where the terms stay as they are.
+            goal = flips_below - self._terms_at(x)
+            nodes = self.splits.forest.nodes
+            descend(nodes, self.value, x, low, high, columns, goal, MAX_SWEEPS, point, total)
         # The running sums are rounded: look at the point itself.
-        return point if self._at(point).sum() < flips_below else None
+        if self._total(point) < flips_below:
+            return point
+        return self._descend_with_terms(point, x, low, high, flips_below)
+
+    def _descend_with_terms(
+        self,
+        point: FloatArray,
+        x: FloatArray,
+        low: FloatArray,
+        high: FloatArray,
+        flips_below: float,
+    ) -> FloatArray | None:
+        """Move columns to where their terms are least, one by one, where that helps."""
+        corner = self.splits.terms.corner(self.coef, x, low, high)
+        moved = np.flatnonzero((corner != x) & ~np.isnan(x))
+        if not len(moved):
+            return None
+        best = min((point, corner), key=self._total)
+        total = self._total(best)
+        for j in moved.tolist():
+            for value in (corner[j], point[j]):
+                other = best.copy()
+                other[j] = value
+                here = self._total(other)
+                if here < total:
+                    best, total = other, here
+        return best if total < flips_below else None
+
+    def _terms_at(self, x: FloatArray) -> float:
+        """What the linear terms add at a point."""
+        return float((self.coef * self.splits.terms.at(x)).sum()) if len(self.coef) else 0.0
+
+    def _total(self, x: FloatArray) -> float:
+        """Sum of leaf values and linear terms at a point."""
+        return float(self._at(x).sum()) + self._terms_at(x)
 
     def _at(self, x: FloatArray) -> FloatArray:
         """Values of the leaves that x itself reaches, with the categories that it has."""
@@ -279,15 +333,18 @@ class BoxFlip:
         max_visits: int,
     ) -> Outcome:
         """Search all trees jointly."""
+        goal = flips_below - self._terms_at(x)
         least, visits, lowest, highest = self._least_sum(
-            order, minima, x, low, high, need, flips_below, max_visits
+            order, minima, x, low, high, need, goal, max_visits
         )
-        if least < flips_below:
-            point = np.where(np.isnan(x), x, np.clip(x, lowest, highest))
-            # With free categories the leaves need not be those of one category, and oblique splits
-            # do not cut the box: look again.
-            if self._at(point).sum() < flips_below:
-                return Outcome(FOUND, visits, point)
+        if least < goal or (len(self.coef) and least <= need):
+            near = np.where(np.isnan(x), x, np.clip(x, lowest, highest))
+            # Within the cell that the trees ask for, terms may be least elsewhere.
+            for point in (near, self.splits.terms.corner(self.coef, near, lowest, highest)):
+                # With free categories the leaves need not be those of one category, and oblique
+                # splits do not cut the box: look again.
+                if self._total(point) < flips_below:
+                    return Outcome(FOUND, visits, point)
             return Outcome(OPEN, visits)
         proved = visits <= max_visits and least > need
         return Outcome(PROVED if proved else OPEN, visits)
@@ -329,14 +386,6 @@ class BoxFlip:
             visits,
         )
         return float(best[0]), int(visits[0]), lowest, highest
-
-
-def categorical_columns(forest: Forest) -> BoolArray:
-    """Which columns hold categories, shape (n_features,)."""
-    is_categorical = np.zeros(forest.n_features, dtype=bool)
-    is_categorical[list(forest.categories)] = True
-    is_categorical[forest.feature[forest.split_kind == CATEGORICAL]] = True
-    return is_categorical
 
 
 def least_values(forest: Forest, value: FloatArray) -> FloatArray:

@@ -29,12 +29,14 @@ class Crossing(Shown):
     Parameters
     ----------
     tree, node : int
-        Tree, and the node (of the collapsed forest) whose other side is taken.
+        Tree, and the node (of the collapsed forest) whose other side is taken; both -1 for a
+        linear term, whose column moves to `threshold`.
     feature : int
         Column that it tests, of those that the model sees: a place in the certificate's
         `feature_names`. -2 for an oblique split, which tests the sum `terms`.
     threshold : float
-        The row lies on one side of it; NaN for a categorical split.
+        The row lies on one side of it; NaN for a categorical split, and for a linear term that
+        says that a value misses.
     goes_left : bool
         Which side the row lies on now.
     distance : float
@@ -107,6 +109,7 @@ class Certificate(Shown):
     normalize: str
     _tables: NodeTables = field(repr=False)
     _leaf_ids: IntArray = field(repr=False)
+    _values: FloatArray = field(repr=False)
     _flip_mu: FloatArray = field(repr=False)
     _flip_margin: FloatArray = field(repr=False)
     _contrasts: list[Contrast] = field(repr=False)
@@ -138,7 +141,8 @@ class Certificate(Shown):
         Returns
         -------
         crossings : list of Crossing
-            One per tree that takes another leaf, the largest change first. Empty where the
+            One per tree that takes another leaf, and per linear term that moves, the largest
+            change first. Empty where the
             answer never changes, and where nothing needs to be crossed: a margin within its
             rounding, whose radius is 0.
         """
@@ -155,6 +159,9 @@ class Certificate(Shown):
         for above in (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 1.0):
             mu = self._flip_mu[row] * (1 + above)
             crossings = _crossings(self._tables, value, self._leaf_ids[:, row], mu)
+            terms = self._tables.terms(self._contrasts[self._contrast_of_row[row]])
+            crossings += _moves(self._tables, terms, self._values[row], mu)
+            crossings.sort(key=lambda crossing: -crossing.change)
             if sum(crossing.change for crossing in crossings) >= self._flip_margin[row]:
                 break
         return crossings
@@ -169,9 +176,10 @@ def certify(model: Any, X: Any, *, method: str = "leafwise", epsilon: Any = None
         D(\mu) = \mu\, y b + \sum_t \min_\ell
             \bigl[\delta_t(\ell_t(x), \ell) + \mu\, y v_t(\ell)\bigr]
 
-    with :math:`v_t(\ell)` what leaf :math:`\ell` adds to the score. It is never below the
-    paper's radius :math:`(m / \|w\|)^2`, and sound in floating point: the rounding of the
-    model's own sums and of this computation is taken off.
+    with :math:`v_t(\ell)` what leaf :math:`\ell` adds to the score; each linear term of coefficient
+    :math:`\beta` adds :math:`\min_d [d^2 + \mu y \beta (\psi + d)]` over its range. It is never
+    below the paper's radius :math:`(m / \|w\|)^2`, and sound in floating point: the rounding of
+    the model's own sums and of this computation is taken off.
 
     Parameters
     ----------
@@ -220,7 +228,7 @@ def certify(model: Any, X: Any, *, method: str = "leafwise", epsilon: Any = None
     tolerance = check_epsilon(question.additive, epsilon)
     tables = NodeTables.of(question.additive, n_jobs=question.model.n_jobs)
     routed = question.rows(X)
-    leaf_ids, n_rows = routed.joined_leaf_ids, len(routed)
+    leaf_ids, values, n_rows = routed.joined_leaf_ids, routed.joined_values, len(routed)
     radius, lipschitz, margin = (np.full(n_rows, np.inf) for _ in range(3))
     flip_mu = np.full(n_rows, np.inf)
     nearest = np.full(n_rows, -2, dtype=np.int64)
@@ -232,7 +240,7 @@ def certify(model: Any, X: Any, *, method: str = "leafwise", epsilon: Any = None
         paper = safe_lipschitz_radius(tables, flip)
         lipschitz[rows] = np.minimum(lipschitz[rows], paper)
         margin[rows] = np.minimum(margin[rows], flip.margin)
-        leafwise = solve(tables, flip, leaf_ids) if method == "leafwise" else None
+        leafwise = solve(tables, flip, leaf_ids, values) if method == "leafwise" else None
         # Both are sound, so the larger one is certified against this flip.
         certified = paper if leafwise is None else np.maximum(leafwise.radius, paper)
         never[rows] &= np.isinf(certified) if leafwise is None else leafwise.never
@@ -256,6 +264,7 @@ def certify(model: Any, X: Any, *, method: str = "leafwise", epsilon: Any = None
         normalize=question.model.map_.normalize,
         _tables=tables,
         _leaf_ids=leaf_ids,
+        _values=values,
         _flip_mu=flip_mu,
         _flip_margin=flip_margin,
         _contrasts=contrasts,
@@ -287,7 +296,30 @@ def _crossings(
                 terms=terms_of(forest, node),
             )
         )
-    return sorted(crossings, key=lambda crossing: -crossing.change)
+    return crossings
+
+
+def _moves(tables: NodeTables, coef: FloatArray, values: FloatArray, mu: float) -> list[Crossing]:
+    """How far each linear term moves where ``d^2 + mu coef d`` is least within its range."""
+    steps = np.clip(-0.5 * mu * coef, tables.least - values, tables.most - values)
+    own = [block.terms for block in tables.additive.linear]
+    column, is_missing, slope, mean = (
+        np.concatenate([np.zeros(0), *(getattr(terms, name) for terms in own)])
+        for name in ("column", "is_missing", "slope", "mean")
+    )
+    to = np.where(is_missing > 0, np.nan, mean + (values + steps) / slope)
+    return [
+        Crossing(
+            tree=-1,
+            node=-1,
+            feature=int(column[k]),
+            threshold=float(to[k]),
+            goes_left=bool(steps[k] > 0),
+            distance=float(steps[k] ** 2),
+            change=float(-coef[k] * steps[k]),
+        )
+        for k in np.flatnonzero(coef * steps).tolist()
+    ]
 
 
 def _path(parent: IntArray, leaf: int) -> list[int]:

@@ -407,7 +407,7 @@ def _error_curve(
     moves = None
     if method == "leafwise":
         tables = NodeTables.of(question.additive, n_jobs=question.model.n_jobs)
-        moves = deviations(tables, rows.joined_leaf_ids, norm)
+        moves = deviations(tables, rows.joined_leaf_ids, norm, rows.joined_values)
     evaluate = _SquaredError(residual, norm, moves)
     return RobustnessCurve(
         radii=u,

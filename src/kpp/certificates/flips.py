@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ class Flip:
         The rounding that the offset gives away.
     to : int
         The class that the answer would change to; for a regressor -1 for falling, 1 for rising.
+    terms : array of shape (p,)
+        Coefficients of the linear terms in the margin.
     """
 
     rows: OffsetArray
@@ -51,6 +53,7 @@ class Flip:
     weight_error: float
     tau: float
     to: int
+    terms: FloatArray = field(default_factory=lambda: np.zeros(0))
 
 
 def flips_of(tables: NodeTables, scores: FloatArray, epsilon: FloatArray | None) -> Iterator[Flip]:
@@ -134,6 +137,7 @@ def _flip(
         norm=tables.norm(contrast),
         weight_error=float(tables.weight_error[contrast.scores].sum()),
         tau=tau,
+        terms=tables.terms(contrast),
         to=to,
     )
 

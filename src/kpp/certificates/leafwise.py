@@ -7,7 +7,10 @@ To change an answer, some x' must reach leaves :math:`\ell_t` whose margin
     D(\mu) = \mu\, o + \sum_t \min_\ell
         \bigl[\delta_t(\ell_t(x), \ell) + \mu\, v_t(\ell)\bigr]
 
-is a certified radius. D is concave and piecewise linear with :math:`D(0) = 0`, and its slope at
+is a certified radius. A linear term of coefficient :math:`\beta` at coordinate :math:`\psi` adds
+:math:`\min_d\, [d^2 + \mu \beta (\psi + d)]` over what its range leaves to d, which is never below
+:math:`\mu \beta \psi - \mu^2 \beta^2 / 4`. D is concave and piecewise linear (but for these terms,
+which are parabolas until they meet an end) with :math:`D(0) = 0`, and its slope at
 :math:`\mu` is the margin of the minimising leaves. The margin of x falls by at most
 :math:`\mu \|w\|^2` there, so the top lies at or above :math:`m / \|w\|^2`: a shared grid of
 doublings walks up from there, every row leaves it at the first slope that is not positive, and
@@ -18,13 +21,13 @@ lies above :math:`D(2m/\|w\|^2) \ge (m/\|w\|)^2`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray, OffsetArray
-from kpp.certificates._loops import Minima, leaf_minima, sum_minima, tangent_steps
+from kpp.certificates._loops import Minima, Terms, leaf_minima, sum_minima, tangent_steps
 from kpp.certificates.flips import Flip
 from kpp.certificates.node_tables import NodeTables, gamma, largest_values, lowest_values
 from kpp.forest.arrays import Forest
@@ -84,12 +87,20 @@ def dual_bound(
     leaf_ids: IntArray,
     rows: OffsetArray,
     mu: float,
+    terms: Terms | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """D(mu) of some rows and its slope, each of shape (n,); rounded, not lowered."""
-    return _sum(tables, leaf_ids, rows, offset, minima_at(tables, value, mu))
+    """D(mu) of some rows and its slope, each of shape (n,); rounded, not lowered.
+
+    What linear terms add at the rows themselves belongs to the offset.
+    """
+    if terms is None:
+        terms = tables.loop_terms(np.zeros(0), None, leaf_ids.shape[1])
+    return _sum(tables, leaf_ids, rows, offset, minima_at(tables, value, mu), terms)
 
 
-def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
+def solve(
+    tables: NodeTables, flip: Flip, leaf_ids: IntArray, values: FloatArray | None = None
+) -> Leafwise:
     """Maximise D for every row of a flip.
 
     Parameters
@@ -100,6 +111,8 @@ def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
         Which rows, and how their answer may change.
     leaf_ids : int32 array of shape (n_trees, n_all_rows)
         The leaves of all rows.
+    values : array of shape (n_all_rows, p), optional
+        The coordinates of all rows in the linear terms, where the model has some.
 
     Returns
     -------
@@ -111,11 +124,18 @@ def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
         always = np.full(n, np.inf)
         return Leafwise(always, np.ones(n, dtype=bool), np.zeros(n), always)
     # The worst leaf of every tree at once: if even that keeps the answer, nothing changes it.
-    worst = flip.offset + lowest_values(forest, flip.value).sum()
-    total = float(largest_values(forest, flip.value).sum())
+    worst = flip.offset + lowest_values(forest, flip.value).sum() + tables.lowest_terms(flip.terms)
+    # A term moves by at most twice its largest magnitude: 0 is in its range.
+    of_terms = 2 * tables.largest_terms(flip.terms)
+    total = float(largest_values(forest, flip.value).sum()) + of_terms
     # These sums are rounded too; the offset has given away the model's rounding only.
-    slack = gamma(forest.n_trees + 2) * (total + np.abs(flip.offset))
+    slack = gamma(tables.n_sums + 2) * (total + np.abs(flip.offset))
     never = worst > slack
+    terms = tables.loop_terms(flip.terms, values, leaf_ids.shape[1])
+    if len(flip.terms):
+        # From here on the offset also holds the terms of the row itself.
+        own = terms.values[flip.rows]
+        flip = replace(flip, offset=flip.offset + (own * flip.terms).sum(axis=1))
     margin = flip.offset + _values_at(flip, leaf_ids)
     radius, best_mu = np.where(never, np.inf, 0.0), np.zeros(n)
     flip_mu = np.where(margin > 0, np.inf, 0.0)
@@ -150,12 +170,13 @@ def solve(tables: NodeTables, flip: Flip, leaf_ids: IntArray) -> Leafwise:
         joined = int(np.searchsorted(start, mu, side="right"))
         active = np.concatenate([active, open_rows[waiting:joined]])
         waiting = joined
-        _, slope = _sum(tables, leaf_ids, flip.rows[active], flip.offset[active], high)
+        _, slope = _sum(tables, leaf_ids, flip.rows[active], flip.offset[active], high, terms)
         # The first slope that is not positive: the top lies between the last two grid points.
         done = active[slope <= 0]
-        for rows, left, right in _halved(tables, flip, leaf_ids, done, low, high, MAX_HALVINGS):
+        between = _halved(tables, flip, leaf_ids, terms, done, low, high, MAX_HALVINGS)
+        for rows, left, right in between:
             radius[rows], best_mu[rows], flip_mu[rows] = _climb(
-                tables, flip, leaf_ids, rows, left, right, constant_error, error_per_mu
+                tables, flip, leaf_ids, terms, rows, left, right, constant_error, error_per_mu
             )
         active = active[slope > 0]
         low, mu = high, factor * mu
@@ -189,13 +210,14 @@ def _sum(
     rows: OffsetArray,
     offset: FloatArray,
     minima: Minima,
+    terms: Terms,
 ) -> tuple[FloatArray, FloatArray]:
     bound, slope = np.empty(len(rows)), np.empty(len(rows))
     rows, offset = np.ascontiguousarray(rows), np.ascontiguousarray(offset)
     _each_run_of_rows(
         len(rows),
         tables.n_jobs,
-        lambda block: sum_minima(leaf_ids, rows, minima, offset, *block, bound, slope),
+        lambda block: sum_minima(leaf_ids, rows, minima, terms, offset, *block, bound, slope),
     )
     return bound, slope
 
@@ -204,6 +226,7 @@ def _halved(
     tables: NodeTables,
     flip: Flip,
     leaf_ids: IntArray,
+    terms: Terms,
     members: OffsetArray,
     low: Minima,
     high: Minima,
@@ -222,16 +245,17 @@ def _halved(
     # The geometric mean, because the grid is geometric; two roots, because the product may
     # overflow.
     middle = minima_at(tables, flip.value, np.sqrt(low.mu) * np.sqrt(high.mu))
-    _, slope = _sum(tables, leaf_ids, flip.rows[members], flip.offset[members], middle)
+    _, slope = _sum(tables, leaf_ids, flip.rows[members], flip.offset[members], middle, terms)
     before, after = members[slope <= 0], members[slope > 0]
-    yield from _halved(tables, flip, leaf_ids, before, low, middle, halvings - 1)
-    yield from _halved(tables, flip, leaf_ids, after, middle, high, halvings - 1)
+    yield from _halved(tables, flip, leaf_ids, terms, before, low, middle, halvings - 1)
+    yield from _halved(tables, flip, leaf_ids, terms, after, middle, high, halvings - 1)
 
 
 def _climb(
     tables: NodeTables,
     flip: Flip,
     leaf_ids: IntArray,
+    terms: Terms,
     members: OffsetArray,
     low: Minima,
     high: Minima,
@@ -255,6 +279,7 @@ def _climb(
             offset,
             low,
             high,
+            terms,
             constant_error,
             error_per_mu,
             MAX_STEPS,

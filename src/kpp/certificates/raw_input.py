@@ -12,10 +12,12 @@ import numpy as np
 from kpp._rows import take_rows
 from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray, OffsetArray
-from kpp.certificates.boxes import BoxFlip, Splits, categorical_columns, least_values
+from kpp.certificates.box_terms import BoxTerms
+from kpp.certificates.boxes import BoxFlip, Splits, least_values
 from kpp.certificates.flips import check_epsilon, flips_of
 from kpp.certificates.node_tables import NodeTables
 from kpp.certificates.raw_search import Search
+from kpp.forest.columns import categorical_columns
 from kpp.forest.join import as_float64, check_one_reading
 from kpp.forest.route import prepare_rows
 from kpp.models.asking import Question, ask
@@ -111,9 +113,10 @@ def certify_raw(
     r"""Certify how far the raw values of each row may move before the answer changes.
 
     A box around x reaches some leaves of each tree. If the margin stays positive with the worst
-    of them in every tree, no point of the box changes the answer; the largest such box ends
-    just before a threshold. Then trees are treated jointly, all of them or in small groups, as
-    far as `effort` goes: that enlarges the radius, or finds a row with another answer.
+    of them in every tree, and every linear term where it is least, no point of the box changes the
+    answer; without linear terms the largest such box ends just before a threshold. Then trees are
+    treated jointly, all of them or in small groups, as far as `effort` goes: that enlarges the
+    radius, or finds a row with another answer.
 
     Parameters
     ----------
@@ -188,12 +191,14 @@ def certify_raw(
             )
         is_free[int(column)] = True
     unit[categorical] = 0.0
-    splits = Splits(forest, is_free)
+    terms = BoxTerms([block.terms for block in additive.linear], forest.n_features)
+    splits = Splits(forest, is_free, terms)
     search = Search(splits, prepare_rows(forest, rows.X), unit, deadline, int(effort))
     for flip in flips_of(tables, rows.scores, tolerance):
         if not tables.is_constant(flip.contrast):
             below = least_values(forest, flip.value)
-            search.add(flip.rows, BoxFlip(splits, flip, below))
+            largest = tables.largest_terms(flip.terms)
+            search.add(flip.rows, BoxFlip(splits, flip, below, largest))
     search.run(tables.n_jobs, progress)
     return _certificate(search, question, rows, tolerance)
 

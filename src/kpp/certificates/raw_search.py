@@ -11,9 +11,14 @@ import numpy as np
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import FloatArray, OffsetArray
 from kpp.certificates.boxes import FOUND, PROVED, BoxFlip, Nested, Splits
-from kpp.certificates.radii import RisingRadii
+from kpp.certificates.radii import LARGEST, Radii, RisingRadii
 
 ROWS_PER_BLOCK = 4
+# Of an interval between two radii, where linear terms move: a millionth of it is left.
+HALVINGS = 20
+# With linear terms, how often the rest between a proof and a counterexample is halved at most, and
+# how near they need not come.
+CLOSER, NEAR = 8, 1.1
 
 
 class Search:
@@ -104,7 +109,28 @@ class Search:
 
         # A larger box reaches no fewer leaves, so the test turns false once, and halving finds
         # where.
-        self.radius[row] = self.splits.radii(x, self.scale).last(holds)
+        radii = self.splits.radii(x, self.scale)
+        self.radius[row] = radii.last(holds)
+        if len(self.splits.terms) and np.isfinite(self.radius[row]):
+            self.radius[row] = self._between(radii, self.radius[row], holds)
+
+    def _between(self, radii: Radii, low: float, holds: Callable[[float], bool]) -> float:
+        """The largest radius that was seen to hold, up to the next at which a side meets anything.
+
+        Between two such radii linear terms move, and nothing else does.
+        """
+        high = float(RisingRadii(radii, low).first(1)[0])
+        if not high < LARGEST:
+            return low  # beyond the last one terms do not move either
+        for _ in range(HALVINGS):
+            middle = low + (high - low) / 2
+            if not low < middle < high:
+                break
+            if holds(middle):
+                low = middle
+            else:
+                high = middle
+        return low
 
     def tighten(self, row: int) -> None:
         """Prove larger boxes and find nearer counterexamples."""
@@ -145,7 +171,21 @@ class Search:
                     low = middle
                 else:
                     high = min(middle, beyond())
+        if len(self.splits.terms):
+            self._close(row, x)
         self.finished[row] = not self.late()
+
+    def _close(self, row: int, x: FloatArray) -> None:
+        """Halve what is left between both ends: linear terms also change between thresholds."""
+        low, high = self.radius[row], self.upper[row]
+        for _ in range(CLOSER if np.isfinite(high) else 0):
+            middle = low + (high - low) / 2
+            if self.late() or high <= NEAR * low or not low < middle < high:
+                break
+            if self._try(row, x, middle) == PROVED:
+                low = middle
+            else:
+                high = min(middle, self.upper[row])
 
     def _try(self, row: int, x: FloatArray, radius: float) -> int:
         """Search one box for every flip; remember what was proved or found."""

@@ -169,6 +169,8 @@ def _crossings(
     for c in certificate.splits_to_cross(0)[:top]:
         side = "<=" if c.goes_left else ">"
         now = f"{side} {short(c.threshold, 6)}" if np.isfinite(c.threshold) else "its category"
+        if c.tree < 0 and np.isnan(c.threshold):  # a linear term of what misses
+            now = "not missing" if c.goes_left else "missing"
         tested = _sum(c.terms, names) if c.terms else names[c.feature]
         found.append((tested, now, c.distance, c.change))
     return found

@@ -13,7 +13,15 @@ from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.samples import ask_one_target
 from kpp.forest.statistics import node_statistics
-from kpp.geometry import MapBlock, PathMap, check_isometry, forest_blocks
+from kpp.geometry import (
+    MapBlock,
+    PathMap,
+    block_slices,
+    check_isometry,
+    forest_blocks,
+    linear_blocks,
+    named_blocks,
+)
 from kpp.models.asking import Question
 from kpp.models.data import check_target
 from kpp.scores import RoutedRows
@@ -112,7 +120,8 @@ def audit(model: Any, X: Any, y: Any = None, *, random_state: int = 0) -> Audit:
     r"""Check on given rows that the identities of the paper hold for a fitted model.
 
     - Isometry: path distances equal :math:`\|\Phi(x) - \Phi(x')\|^2` on sampled pairs.
-    - Norm bound: :math:`\|\Phi(x)\| \le 1`; for several forests the root of their number.
+    - Norm bound: :math:`\|\Phi(x)\| \le 1`; for several forests the root of their number, linear
+      terms counted as one.
     - Additivity: prediction equals the intercept plus :math:`\sum_v w_v \Phi_v(x)`.
     - Lipschitz: :math:`|g(x) - g(x')| \le \|w\| \sqrt{\delta_T(x, x')}` on sampled pairs.
     - Telescoping: root = leaf risk + gain for every tree, for y or, without y, the model's own
@@ -171,7 +180,8 @@ def audit(model: Any, X: Any, y: Any = None, *, random_state: int = 0) -> Audit:
     n_terms = int(max(block.path_sums(np.ones(block.shape[1])).max() for block in forests))
     n_terms *= sum(block.forest.n_trees for block in forests)
     norms = embedding.row_norms()
-    allowed = float(np.sqrt(len(forests)))
+    n_terms += sum(block.shape[1] for _, block in linear_blocks(embedding))
+    allowed = float(np.sqrt(len(named_blocks(embedding))))
     checks.append(
         AuditCheck(
             "norm bound",
@@ -213,13 +223,12 @@ def _additivity(
 ) -> AuditCheck:
     """The model's own prediction against the embedding written out, node by node."""
     total = np.tile(question.intercept, (len(scores), 1))
-    size, first = np.abs(total), 0
-    for _, block in forest_blocks(embedding):
+    size = np.abs(total)
+    for _, block, place in block_slices(embedding):
         phi = block.to_csr()
-        columns = question.node_coef[:, first : first + block.shape[1]]
+        columns = question.node_coef[:, place]
         total = total + phi @ columns.T
         size = size + abs(phi) @ np.abs(columns).T
-        first += block.shape[1]
     gap = float(np.abs(total - scores).max())
     return AuditCheck(
         "additivity",
@@ -256,7 +265,7 @@ def _lipschitz(
 def _pair_distances(embedding: MapBlock, pairs: AnyArray) -> FloatArray:
     """Squared distances of pairs, from the rows of the embedding."""
     total = np.zeros(len(pairs))
-    for _, block in forest_blocks(embedding):
+    for _, block in named_blocks(embedding):
         phi = block.to_csr()
         rest = phi[pairs[:, 0]] - phi[pairs[:, 1]]
         total += np.asarray(rest.multiply(rest).sum(axis=1)).ravel()

@@ -293,7 +293,7 @@ class AttributionSummary(Shown):
     spread : array of shape (n_features,) or (n_features, n_outputs)
         Standard error of `mean_abs` over trees; NaN where there are no values by tree.
     by_tree : array of shape (n_trees, n_features) or (n_trees, n_features, n_outputs), optional
-        The part of each tree in `mean_abs`; adds up to it.
+        The part of each tree in `mean_abs`; adds up to it, linear terms aside.
     outputs : tuple
         What the scores stand for.
     """

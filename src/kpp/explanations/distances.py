@@ -11,7 +11,7 @@ from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import AnyArray, FloatArray
 from kpp.explanations.checks import check_variables
-from kpp.geometry.composed import forest_blocks
+from kpp.geometry.composed import forest_blocks, linear_blocks
 from kpp.geometry.kernel import model_map
 from kpp.geometry.maps import PathMap
 from kpp.models.asking import Question
@@ -26,7 +26,8 @@ class DistanceExplanation(Shown):
     Parameters
     ----------
     values : array of shape (n_trees, n_features)
-        The part of each tree and variable; nonnegative, adds up to `total`.
+        The part of each tree and variable; nonnegative, adds up to `total`. Linear terms stand
+        last, as if they were a tree.
     total : float
         :math:`\delta_T(x, z)`, as `path_distance` gives it.
     feature_names : tuple of str
@@ -35,7 +36,8 @@ class DistanceExplanation(Shown):
         Names of the trees, ``t0, t1, ...``, after the name of the block where there are several.
     parted_by : int array of shape (n_trees,)
         Column of the split that parts the two rows in each tree, -1 where they share the leaf.
-        Of an oblique split the column with the largest share.
+        Of an oblique split the column with the largest share, of linear terms the one with the
+        largest part.
     normalize : {"forest", "tree"}
         Which path distance it is; "mixed" for blocks of both.
 
@@ -150,13 +152,22 @@ def explain_distance(
     embedding = model_map(inner, normalize)
     at_x = embedding.on(question.row(x, "x"))
     at_z = embedding.on(question.row(z, "z"))
-    parts, parted, tree_names = [], [], []
+    parts: list[FloatArray] = []
+    parted: list[AnyArray] = []
+    tree_names: list[str] = []
     for (name, mine), (_, theirs) in zip(forest_blocks(at_x), forest_blocks(at_z), strict=True):
         values, by = _between_leaves(mine, theirs, inner.n_features_in_)
         parts.append(values)
         parted.append(by)
         front = f"{name}__" if name else ""
         tree_names += [f"{front}t{tree}" for tree in range(mine.forest.n_trees)]
+    for (name, mine), (_, theirs) in zip(linear_blocks(at_x), linear_blocks(at_z), strict=True):
+        apart = np.square(mine.values - theirs.values)[0]
+        of_columns = np.zeros(inner.n_features_in_)
+        np.add.at(of_columns, mine.terms.column, apart)
+        parts.append(of_columns[None])
+        parted.append(np.array([of_columns.argmax() if of_columns.any() else -1]))
+        tree_names.append(name)
     values, parted_by, names = np.concatenate(parts), np.concatenate(parted), question.names
     if preparation is not None:
         sources, values = sum_by_source(values, question.sources)

@@ -15,6 +15,8 @@ from kpp.explanations.attribution import Attribution, column_of
 from kpp.explanations.by_tree import TreeParts
 from kpp.explanations.checks import check_variables
 from kpp.forest.columns import column_shares
+from kpp.geometry.composed import block_slices
+from kpp.geometry.linear import LinearMap
 from kpp.models.asking import Question, ask
 from kpp.models.pipelines import as_rows, raw_columns, sum_by_source
 from kpp.scores import AdditiveForest, RoutedRows
@@ -37,7 +39,8 @@ def explain(model: Any, X: Any, *, level: str = "variable", centered: bool = Fal
 
     and the roots, which have no split above them, join the intercept in :math:`c_0`. Below an
     oblique split, which tests several variables, each gets its share of :math:`w_v \Phi_v(x)`:
-    ``forest.term_shares``, which add up to 1.
+    ``forest.term_shares``, which add up to 1. A linear term (``main_effects="linear"``) goes to its
+    own column, and is 0 where that is at its mean.
 
     Parameters
     ----------
@@ -52,7 +55,7 @@ def explain(model: Any, X: Any, *, level: str = "variable", centered: bool = Fal
         are among them, and the baseline is the intercept. "shapley": TreeSHAP values of the very
         same score, through the collapsed forest; needs the extra ``shap``. Behind a preparation
         these are sums of the Shapley values of prepared columns, each of them a player of its own.
-        "block": one per forest of the model, as the parts of a blend.
+        "block": one per forest of the model, and one for its linear terms: the parts of a blend.
     centered : bool, default=False
         Whether to explain the difference from the mean score of the rows of the fit (weighted as
         they were, where the model knows it): values become
@@ -150,7 +153,8 @@ def explain_rows(
     elif level == "block":
         values, baseline = _by_block(question, rows, centered)
         # A model of one forest has one block, without a name.
-        names, data = tuple(b.name or "forest" for b in question.additive.blocks), None
+        names = tuple(block.name or "forest" for block in question.additive.blocks)
+        names, data = (*names, *(terms.name for terms in question.additive.linear)), None
     elif level == "shapley":
         from kpp.explanations.shapley import shapley_values
 
@@ -197,10 +201,13 @@ def _by_variable(
     for block, leaf_ids in zip(additive.blocks, rows.leaf_ids, strict=True):
         for out, contribution in zip(values, block.contribution, strict=True):
             _add(leaf_ids, block, contribution, out, rows.n_jobs)
+    # A linear term belongs to its column.
+    for terms, coordinates in zip(additive.linear, rows.linear_values, strict=True):
+        values += terms.by_column(coordinates)
     shift = None
     if centered:
         shift = _mean_by_tree(question)
-        total = shift.sum(axis=1)
+        total = shift.sum(axis=1) + _mean_of_terms(question)
         # Equation attribution-centered: Psi_j less its mean over the rows of the fit, which joins
         # the baseline. The sum stays the score.
         values -= total[:, None, :]
@@ -214,15 +221,23 @@ def _by_block(
 ) -> tuple[FloatArray, FloatArray]:
     """What each forest adds: values of shape (n_rows, n_blocks, n_scores), and baselines."""
     additive, baseline = question.additive, baseline_of(question.additive)
-    values, first = [], 0
-    means = _mean_of_nodes(question) if centered else None
-    for block, leaf_ids in zip(additive.blocks, rows.leaf_ids, strict=True):
+    values = []
+    of_trees, of_terms = _means_by_block(question)  # used where centred
+    for block, leaf_ids, means in zip(additive.blocks, rows.leaf_ids, of_trees, strict=True):
         roots = block.node_values[:, block.forest.roots].sum(axis=1)
         own = AdditiveForest((block,), -roots).scores_at([leaf_ids], n_jobs=rows.n_jobs)
-        if means is not None:
-            mean = means[:, first : first + block.forest.n_nodes].sum(axis=1) - roots
+        if centered:
+            mean = means.sum(axis=1) - roots
             own, baseline = own - mean, baseline + mean
-        first += block.forest.n_nodes
+        values.append(own)
+    for terms, coordinates, means in zip(
+        additive.linear, rows.linear_values, of_terms, strict=True
+    ):
+        own = np.zeros((additive.n_scores, len(rows)))
+        terms.add_to(own, coordinates)
+        own = own.T
+        if centered:
+            own, baseline = own - means.sum(axis=1), baseline + means.sum(axis=1)
         values.append(own)
     return np.stack(values, axis=1), baseline
 
@@ -249,9 +264,8 @@ def _add(
 def _mean_by_tree(question: Question) -> FloatArray:
     """Mean over the rows of the fit of each tree's values, shape (n_scores, n_trees, n_columns)."""
     n_columns, blocks = question.model.n_features_in_, question.additive.blocks
-    ends = np.cumsum([block.forest.n_nodes for block in blocks])[:-1]
     means = []
-    for block, mean in zip(blocks, np.split(_mean_of_nodes(question), ends, axis=1), strict=True):
+    for block, mean in zip(blocks, _means_by_block(question)[0], strict=True):
         forest = block.forest
         # Roots have no variable, and stay out.
         node, column, share = column_shares(forest)
@@ -260,6 +274,23 @@ def _mean_by_tree(question: Question) -> FloatArray:
         sums = [np.bincount(place, row[node] * share, minlength=size) for row in mean]
         means.append(np.reshape(sums, (len(sums), forest.n_trees, n_columns)))
     return np.concatenate(means, axis=1)
+
+
+def _mean_of_terms(question: Question) -> FloatArray:
+    """Mean over the rows of the fit of the linear terms, by column; shape (n_scores, n_columns)."""
+    total = np.zeros((question.additive.n_scores, question.model.n_features_in_))
+    for terms, mean in zip(question.additive.linear, _means_by_block(question)[1], strict=True):
+        for k, column in enumerate(terms.terms.column.tolist()):
+            total[:, column] += mean[:, k]
+    return total
+
+
+def _means_by_block(question: Question) -> tuple[list[FloatArray], list[FloatArray]]:
+    """`_mean_of_nodes` of each forest, and of each block of linear terms."""
+    mean, blocks = _mean_of_nodes(question), block_slices(question.model.map_)
+    of_trees = [mean[:, place] for _, block, place in blocks if not isinstance(block, LinearMap)]
+    of_terms = [mean[:, place] for _, block, place in blocks if isinstance(block, LinearMap)]
+    return of_trees, of_terms
 
 
 def _mean_of_nodes(question: Question) -> FloatArray:

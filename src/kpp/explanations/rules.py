@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._checks import is_missing
 from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import FloatArray
@@ -122,7 +123,8 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
 
     Every node v below a root that x is in adds :math:`w_v \Phi_v(x)`, and is a rule: the
     conjunction of the splits above it. Conditions on the same column are merged into one, and
-    equal cells of several trees into one rule.
+    equal cells of several trees into one rule. The linear terms of a column
+    (``main_effects="linear"``) are a rule too, ``bmi = 0.06 (linear term)``, without conditions.
 
     Parameters
     ----------
@@ -190,6 +192,7 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
     chosen = choose_output(question.additive, output, scores)
     tables = question.additive.once(_Tables.of, question)
     wording = _wording(question, tables, row)
+    terms = linear_rules(question, row, chosen)
     listed, others, n_other = _collect(question, row, tables, wording, chosen, top)
     rules = [
         Rule(
@@ -201,6 +204,11 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
         )
         for one in listed
     ]
+    if terms:
+        rules = sorted([*rules, *terms], key=lambda rule: -abs(rule.contribution))
+        rules, left_out = rules[:top], rules[top:]
+        others += [rule.contribution for rule in left_out]
+        n_other += len(left_out)
     baseline = float(chosen.sign * baseline_of(question.additive)[chosen.index])
     # Sums by `fsum`: rules and remainder must add up to the score whatever `top` is.
     remainder = math.fsum(others)
@@ -281,6 +289,43 @@ def _collect(
             )
         )
     return found, contribution[~is_listed].tolist(), len(firsts) - len(listed)
+
+
+def linear_rules(question: Question, row: RoutedRows, output: Output) -> list[Rule]:
+    """The linear terms of a row, one rule for each column that adds something.
+
+    Parameters
+    ----------
+    question : Question
+        The model.
+    row : RoutedRows
+        Of length 1.
+    output : Output
+        Which score.
+
+    Returns
+    -------
+    rules : list of Rule
+        Of support 1, without conditions: every row has them, and what they add changes with the
+        value.
+    """
+    additive = question.additive
+    values = _values(row.X) if additive.linear else []
+    parts: dict[int, list[float]] = {}
+    names: dict[int, list[str]] = {}
+    for block, own in zip(additive.linear, row.linear_values, strict=True):
+        added = output.sign * block.coef[output.index] * own[0]
+        for k, column in enumerate(block.terms.column.tolist()):
+            parts.setdefault(column, []).append(float(added[k]))
+            names.setdefault(column, []).append(f"{block.name}__{block.terms.names[k]}")
+    found = []
+    for column in sorted(parts):
+        total, value = math.fsum(parts[column]), values[column]
+        if total != 0:
+            shown = "missing" if is_missing(value) else f"{float(value):.6g}"
+            text = f"{question.names[column]} = {shown} (linear term)"
+            found.append(Rule(text, total, 1.0, tuple(names[column])))
+    return found
 
 
 def _support(question: Question) -> list[FloatArray]:

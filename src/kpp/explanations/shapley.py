@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 
 from kpp._optional import optional
 from kpp._typing import FloatArray
 from kpp.forest.route import prepare_rows
+from kpp.geometry.composed import linear_blocks
 from kpp.models.linear import KPPLinearModel
 from kpp.scores import RoutedRows
 
@@ -31,6 +33,7 @@ def shapley_values(model: KPPLinearModel, rows: RoutedRows) -> tuple[FloatArray,
     """
     shap = optional("shap", "level='shapley'", "shap")
     collapsed = model.collapse()
+    linear, collapsed = collapsed.linear, replace(collapsed, linear=())
     if len(collapsed.forest.term_offsets):
         raise TypeError(
             "level='shapley' needs TreeSHAP, which knows splits on one column only, and this "
@@ -48,4 +51,12 @@ def shapley_values(model: KPPLinearModel, rows: RoutedRows) -> tuple[FloatArray,
             own = explainer.shap_values(X, check_additivity=False)
         values.append(np.asarray(own, dtype=np.float64).reshape(X.shape))
         baseline[k] = np.ravel(explainer.expected_value)[0]
-    return np.stack(values, axis=2), baseline
+    found = np.stack(values, axis=2)
+    # A sum of functions of one column each: its Shapley values are these, less their means.
+    for terms, own, (_, at_fit) in zip(
+        linear, rows.linear_values, linear_blocks(model.map_), strict=True
+    ):
+        mean = terms.by_column(at_fit.values).mean(axis=1)
+        found += (terms.by_column(own) - mean[:, None]).transpose(1, 2, 0)
+        baseline += mean.sum(axis=1)
+    return found, baseline

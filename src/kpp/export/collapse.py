@@ -30,7 +30,9 @@ def collapse(model: Any) -> AdditiveForest:
     Several blocks become one forest. Where they compare in different precisions, the thresholds
     of the float32 ones are moved to the float64 numbers that make the same decisions; only
     values beyond the range of float32, which such a block refuses, are then accepted. A column
-    that is categorical in one block and a number in another is refused.
+    that is categorical in one block and a number in another is refused. Linear terms
+    (``main_effects="linear"``) stay what they are, in ``linear`` beside the forest: `scores` adds
+    them, and ``to_sklearn`` refuses them.
 
     References
     ----------

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kpp._typing import FloatArray, IntArray, OffsetArray
+from kpp._typing import BoolArray, FloatArray, IntArray, OffsetArray
+from kpp.forest.layout import CATEGORICAL
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
@@ -68,3 +69,11 @@ def terms_of(forest: Forest, v: int) -> tuple[tuple[int, float], ...]:
     own = slice(forest.term_offsets[v], forest.term_offsets[v + 1])
     columns, weights = forest.term_columns[own], forest.term_weights[own]
     return tuple(zip(columns.tolist(), weights.tolist(), strict=True))
+
+
+def categorical_columns(forest: Forest) -> BoolArray:
+    """Which columns hold categories, shape (n_features,)."""
+    is_categorical = np.zeros(forest.n_features, dtype=bool)
+    is_categorical[list(forest.categories)] = True
+    is_categorical[forest.feature[forest.split_kind == CATEGORICAL]] = True
+    return is_categorical

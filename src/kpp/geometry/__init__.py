@@ -1,6 +1,14 @@
 """Section 4 of the paper: weights, the embedding as an operator, kernel, concentration."""
 
-from kpp.geometry.composed import BlockMap, CenteredMap, forest_blocks, leaf_ids_of, named_blocks
+from kpp.geometry.composed import (
+    BlockMap,
+    CenteredMap,
+    block_slices,
+    forest_blocks,
+    leaf_ids_of,
+    linear_blocks,
+    named_blocks,
+)
 from kpp.geometry.concentration import (
     DiscrepancyCurve,
     OperatorConcentration,
@@ -11,6 +19,7 @@ from kpp.geometry.concentration import (
 )
 from kpp.geometry.isometry import IsometryCheck, check_isometry
 from kpp.geometry.kernel import kernel, kernel_chunks, path_distance
+from kpp.geometry.linear import LinearMap, LinearTerms
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.geometry.weights import PathWeights, leaf_indicator_weights, path_weights
 
@@ -19,10 +28,13 @@ __all__ = [
     "CenteredMap",
     "DiscrepancyCurve",
     "IsometryCheck",
+    "LinearMap",
+    "LinearTerms",
     "MapBlock",
     "OperatorConcentration",
     "PathMap",
     "PathWeights",
+    "block_slices",
     "check_isometry",
     "distance_concentration",
     "entrywise_concentration",
@@ -32,6 +44,7 @@ __all__ = [
     "kernel_chunks",
     "leaf_ids_of",
     "leaf_indicator_weights",
+    "linear_blocks",
     "named_blocks",
     "operator_concentration",
     "path_distance",

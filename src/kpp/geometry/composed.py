@@ -10,6 +10,7 @@ from scipy import sparse
 
 from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray, IntArray
+from kpp.geometry.linear import LinearMap
 from kpp.geometry.maps import MapBlock, PathMap
 
 
@@ -61,10 +62,10 @@ class BlockMap(MapBlock):
         """Return the same embeddings at some of the rows."""
         return BlockMap([(name, block.rows(index)) for name, block in self.blocks])
 
-    def at_routed(self, leaf_ids: Sequence[IntArray]) -> BlockMap:
-        """Return the same embeddings at rows that were routed, one array of ids per forest."""
-        pairs = zip(self.blocks, leaf_ids, strict=True)
-        return BlockMap([(name, block.at_routed([ids])) for (name, block), ids in pairs])
+    def at_routed(self, routed: Sequence[AnyArray]) -> BlockMap:
+        """Return the same embeddings at rows that were routed, one array per block."""
+        pairs = zip(self.blocks, routed, strict=True)
+        return BlockMap([(name, block.at_routed([own])) for (name, block), own in pairs])
 
     def normalized(self, normalize: str) -> BlockMap:
         """Return the same rows, every block normalised by "forest" or by "tree"."""
@@ -172,9 +173,9 @@ class CenteredMap(MapBlock):
         """Return the same embedding, with the same shift, at some of its rows."""
         return CenteredMap(self.block.rows(index), self.shift)
 
-    def at_routed(self, leaf_ids: Sequence[IntArray]) -> CenteredMap:
+    def at_routed(self, routed: Sequence[AnyArray]) -> CenteredMap:
         """Return the same embedding, with the same shift, at rows that were routed."""
-        return CenteredMap(self.block.at_routed(leaf_ids), self.shift)
+        return CenteredMap(self.block.at_routed(routed), self.shift)
 
     def normalized(self, normalize: str) -> CenteredMap:
         """Return itself; another normalisation is refused: the shift belongs to one."""
@@ -273,7 +274,31 @@ def named_blocks(embedding: MapBlock) -> list[tuple[str, MapBlock]]:
 
 
 def forest_blocks(embedding: MapBlock) -> list[tuple[str, PathMap]]:
-    """Return the forests of a map, by name; refuse a block that is no forest.
+    """Return the forests of a map, by name, without its linear terms; see `block_slices`.
+
+    Parameters
+    ----------
+    embedding : MapBlock
+        Any map of forests and linear terms.
+
+    Returns
+    -------
+    blocks : list of (str, PathMap)
+    """
+    found = []
+    for name, block in named_blocks(embedding):
+        if isinstance(block, PathMap):
+            found.append((name, block))
+        elif not isinstance(block, LinearMap):
+            raise TypeError(
+                "Only forests have leaves; this map also has a block of kind "
+                f"{type(block).__name__}. Fit it without."
+            )
+    return found
+
+
+def linear_blocks(embedding: MapBlock) -> list[tuple[str, LinearMap]]:
+    """Return the linear terms of a map, by name; most have none.
 
     Parameters
     ----------
@@ -282,16 +307,28 @@ def forest_blocks(embedding: MapBlock) -> list[tuple[str, PathMap]]:
 
     Returns
     -------
-    blocks : list of (str, PathMap)
+    blocks : list of (str, LinearMap)
     """
-    found = []
+    blocks = named_blocks(embedding)
+    return [(name, block) for name, block in blocks if isinstance(block, LinearMap)]
+
+
+def block_slices(embedding: MapBlock) -> list[tuple[str, MapBlock, slice]]:
+    """Return the blocks of a map, each with the place of its coordinates.
+
+    Parameters
+    ----------
+    embedding : MapBlock
+        Any map.
+
+    Returns
+    -------
+    blocks : list of (str, MapBlock, slice)
+    """
+    found, first = [], 0
     for name, block in named_blocks(embedding):
-        if not isinstance(block, PathMap):
-            raise TypeError(
-                "Only forests have leaves; this map also has a block of kind "
-                f"{type(block).__name__}. Fit it without."
-            )
-        found.append((name, block))
+        found.append((name, block, slice(first, first + block.shape[1])))
+        first += block.shape[1]
     return found
 
 

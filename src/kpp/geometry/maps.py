@@ -75,8 +75,11 @@ class MapBlock(Shown, LinearOperator, ABC):
         """Return the same embedding at some of its rows."""
 
     @abstractmethod
-    def at_routed(self, leaf_ids: Sequence[IntArray]) -> MapBlock:
-        """Return the same embedding at rows that were routed, one array of ids per forest."""
+    def at_routed(self, routed: Sequence[AnyArray]) -> MapBlock:
+        """Return the same embedding at rows that were routed, one array per block.
+
+        Leaf ids for a forest, coordinates for linear terms.
+        """
 
     @abstractmethod
     def normalized(self, normalize: str) -> MapBlock:
@@ -264,9 +267,9 @@ class PathMap(MapBlock):
         other.shape = (leaf_ids.shape[1], self.shape[1])
         return other
 
-    def at_routed(self, leaf_ids: Sequence[IntArray]) -> PathMap:
+    def at_routed(self, routed: Sequence[AnyArray]) -> PathMap:
         """Return the same embedding at rows that were routed: one array of leaf ids."""
-        (own,) = leaf_ids
+        (own,) = routed
         return self.at_leaves(own)
 
     def rows_below(self) -> OffsetArray:

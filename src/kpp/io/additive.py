@@ -15,6 +15,7 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
 from kpp.geometry.maps import MapBlock
 from kpp.io.fields import all_differ, check_scores, floats, integers, labels, require
+from kpp.io.linear import SCORES, decode_scores, largest_sums, scores_fields
 from kpp.io.schema import Field, FieldTable, required
 from kpp.io.values import Fields, Kind
 from kpp.io.writer import Writer
@@ -28,6 +29,7 @@ ADDITIVE: FieldTable = {
     **required("forest", "node_values", "intercept"),
     "node_rows": Field(default=None),
     **dict.fromkeys(("coef", "squared_scale", "classes"), UNKNOWN),
+    "linear": Field(since=2, default=None, inside=SCORES),
 }
 
 
@@ -53,7 +55,8 @@ def additive_with_leaves(
         # Bit for bit what was saved: a sum computed anew could differ in its last bit on another
         # machine, and a prediction with it.
         own[:, leaf] = given
-    check_scores([(b.forest.roots, b.node_values) for b in additive.blocks], intercept)
+    most = np.abs(intercept) + largest_sums(additive.linear, len(intercept))
+    check_scores([(b.forest.roots, b.node_values) for b in additive.blocks], most)
     return additive
 
 
@@ -79,7 +82,11 @@ def encode_additive(additive: AdditiveForest, writer: Writer, where: str) -> Fie
     whole = additive.in_one_forest()
     (block,) = whole.blocks
     rows = block.node_rows
-    return {
+    # Only where there are some: all others stay readable where they are not known.
+    linear = {}
+    if whole.linear:
+        linear["linear"] = writer.value(scores_fields(whole.linear), f"{where}.linear")
+    return linear | {
         "forest": writer.value(block.forest, f"{where}.forest"),
         "node_values": writer.value(np.asarray(block.node_values, np.float64), where),
         "intercept": writer.value(np.asarray(whole.intercept, np.float64), where),
@@ -99,7 +106,10 @@ def decode_additive(fields: Fields) -> AdditiveForest:
     require(n_scores > 0, "a collapsed forest has scores")
     shape = (n_scores, forest.n_nodes)
     values = floats(fields["node_values"], "node values", shape)
-    check_scores([(forest.roots, values)], floats(intercept, "intercepts", (n_scores,)))
+    stored = [] if fields["linear"] is None else fields["linear"]
+    linear = decode_scores(stored, n_scores, forest.n_features)
+    most = np.abs(floats(intercept, "intercepts", (n_scores,))) + largest_sums(linear, n_scores)
+    check_scores([(forest.roots, values)], most)
     rows, coef, squared_scale = fields["node_rows"], fields["coef"], fields["squared_scale"]
     if rows is not None:
         rows = integers(rows, "node_rows", shape[1:], 0, 2**62)
@@ -125,7 +135,7 @@ def decode_additive(fields: Fields) -> AdditiveForest:
         squared_scale=squared_scale,
         node_rows=rows,
     )
-    return AdditiveForest((block,), intercept, classes)
+    return AdditiveForest((block,), intercept, classes, linear)
 
 
 KINDS: dict[type, Kind] = {

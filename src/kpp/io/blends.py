@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from kpp.forest.steps import bare_steps
-from kpp.geometry.composed import forest_blocks
+from kpp.geometry.composed import named_blocks
+from kpp.geometry.maps import PathMap
 from kpp.io.fields import floats, is_number, require, whole
 from kpp.io.schema import required
 from kpp.io.values import Fields
@@ -26,7 +27,7 @@ BLEND = required("bare", "share", "score")
 
 def blend_fields(model: KPPLinearModel) -> Fields:
     """Take the bare ensembles of a blend apart."""
-    number = {id(block): k for k, (_, block) in enumerate(forest_blocks(model.map_))}
+    number = {id(block): k for k, (_, block) in enumerate(named_blocks(model.map_))}
     bare = model.bare_fits_ or []
     n_scores = len(np.atleast_1d(model.intercept_))
     return {
@@ -39,7 +40,7 @@ def blend_fields(model: KPPLinearModel) -> Fields:
 def decode_blend(fields: Any, model: KPPLinearModel, task: Task) -> None:
     """Put the bare ensembles and the weights of a blend together, once its layers are there."""
     require(isinstance(fields, dict), "a blend must be by name")
-    blocks = forest_blocks(model.map_)
+    blocks = named_blocks(model.map_)
     require([id(fit.part.whole) for fit in model.fits_] == [id(b) for _, b in blocks], "blocks")
     numbers = fields["bare"]
     require(isinstance(numbers, list), "bare ensembles must be a list")
@@ -52,17 +53,20 @@ def decode_blend(fields: Any, model: KPPLinearModel, task: Task) -> None:
     share = floats(fields["share"], "weights of a blend", (len(known), n_scores), low=0.0)
     found = []
     for k, own in zip(known, share, strict=True):
-        steps = bare_steps(blocks[k][1].forest, task.classes)
+        block = blocks[k][1]
+        require(isinstance(block, PathMap), "a bare ensemble without a forest")
+        assert isinstance(block, PathMap)
+        steps = bare_steps(block.forest, task.classes)
         right = steps is not None and len(steps[1]) == n_scores
         require(right, "a bare ensemble that predicts something else")
-        found.append(bare_fit(blocks[k][1], task.classes, own))
+        found.append(bare_fit(block, task.classes, own))
     model.bare_fits_ = found
     model.blend_weights_ = weights_by_name(base_names(model), model.fits_, found, task)
 
 
 def base_names(model: KPPLinearModel) -> list[str]:
     """Names of the blocks of a blend; where each fold has blocks of its own, without the fold."""
-    known = [name for name, _ in forest_blocks(model.map_)]
+    known = [name for name, _ in named_blocks(model.map_)]
     if not REGIMES[model.regime_].averages_folds:
         return known
     suffix = of_fold("", 0)

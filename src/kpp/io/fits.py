@@ -16,8 +16,9 @@ from typing import Any, Literal, NoReturn, cast
 import numpy as np
 
 from kpp._checks import RefusedError
-from kpp._typing import AnyArray
-from kpp.geometry.composed import BlockMap, forest_blocks
+from kpp._typing import AnyArray, FloatArray
+from kpp.geometry.composed import BlockMap, named_blocks
+from kpp.geometry.linear import LinearMap
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.geometry.weights import PathWeights
 from kpp.io.additive import ROUNDING
@@ -117,14 +118,14 @@ def _block_numbers(fits: Sequence[LinearFit], model: KPPLinearModel) -> list[Any
     None where a layer has others.
     """
     # By identity: a layer's block is the model's own object, or it is on other trees.
-    number = {id(block): k for k, (_, block) in enumerate(forest_blocks(model.map_))}
+    number = {id(block): k for k, (_, block) in enumerate(named_blocks(model.map_))}
     found: list[Any] = []
     for fit in fits:
         embedding = fit.part.whole
         if embedding is model.map_:
             found.append(None)
             continue
-        own = forest_blocks(embedding)
+        own = named_blocks(embedding)
         if any(id(block) not in number for _, block in own):
             return None
         names = [name for name, _ in own] if isinstance(embedding, BlockMap) else None
@@ -159,7 +160,12 @@ def _groups(fits: Sequence[LinearFit], where: str) -> tuple[Any, Any]:
         return None, None
     counts: list[Any] = []
     weights: list[Any] = []
-    for b, (_, block) in enumerate(forest_blocks(parts[0].whole)):
+    for b, (_, block) in enumerate(named_blocks(parts[0].whole)):
+        if not isinstance(block, PathMap):
+            # Linear terms have no trees: all of them are in every layer.
+            counts.append(None)
+            weights.append(None)
+            continue
         slices = [None if part.trees is None else part.trees[b] for part in parts]
         if all(trees == slice(0, block.forest.n_trees) for trees in slices):
             # Trees that no label has grown are those of every layer.
@@ -290,7 +296,7 @@ def _parts(fields: Fields, model: KPPLinearModel, n_fits: int) -> list[MapPart]:
 
 def _some_blocks(own: Any, embedding: MapBlock) -> MapBlock:
     """Some blocks of a map, under the names that they have in a layer."""
-    known = [block for _, block in forest_blocks(embedding)]
+    known = [block for _, block in named_blocks(embedding)]
     require(isinstance(own, tuple) and len(own) == 2, "blocks must be names and numbers")
     names, numbers = own
     require(isinstance(numbers, list) and numbers, "a layer needs blocks")
@@ -309,18 +315,19 @@ def _tree_groups(fields: Fields, embedding: MapBlock, n_fits: int) -> tuple[Any,
     if counts is None:
         require(stored is None, "weights of groups without groups")
         return None, None
-    blocks = [block for _, block in forest_blocks(embedding)]
+    blocks = [block for _, block in named_blocks(embedding)]
     for values in (counts, stored):
         right = isinstance(values, list) and len(values) == len(blocks)
         require(right, "every block needs its groups of trees")
-    trees: list[list[slice]] = [[] for _ in range(n_fits)]
+    trees: list[list[slice | None]] = [[] for _ in range(n_fits)]
     weights: list[list[PathWeights | None]] = [[] for _ in range(n_fits)]
     for block, numbers, own in zip(blocks, counts, stored, strict=True):
-        n_trees = block.forest.n_trees
+        require(numbers is None or isinstance(block, PathMap), "groups of trees without trees")
+        n_trees = block.forest.n_trees if isinstance(block, PathMap) else 0
         if numbers is None:
             require(own is None, "weights of groups without groups")
             for q in range(n_fits):
-                trees[q].append(slice(0, n_trees))
+                trees[q].append(slice(0, n_trees) if isinstance(block, PathMap) else None)
                 weights[q].append(None)
             continue
         require(isinstance(numbers, list) and len(numbers) == n_fits, "a group for each layer")
@@ -372,7 +379,7 @@ def add_up(fits: Sequence[LinearFit], model: KPPLinearModel) -> bool:
     In a blend the coefficients of its bare ensembles come on top; its intercept is free.
     """
     coefficients = np.atleast_2d(model.node_coef_)
-    blocks = forest_blocks(model.map_)
+    blocks = named_blocks(model.map_)
     starts = np.cumsum([0, *(block.shape[1] for _, block in blocks)])
     number = {id(block): k for k, (_, block) in enumerate(blocks)}
     # `sizes` and `level` add up magnitudes: the deviation that rounding allows is relative to
@@ -387,17 +394,17 @@ def add_up(fits: Sequence[LinearFit], model: KPPLinearModel) -> bool:
         for fit in fits:
             share = np.broadcast_to(fit.share, len(coefficients))
             embedding = fit.map
-            own = [number[id(block)] for _, block in forest_blocks(fit.part.whole)]
+            own = [number[id(block)] for _, block in named_blocks(fit.part.whole)]
             at = np.concatenate([np.arange(starts[k], starts[k + 1]) for k in own])
             own_dual = fit.dual * share
             dual[slice(None) if fit.part.rows is None else fit.part.rows] += own_dual
             for k, r in enumerate(own_dual.T):
                 total[k, at] += embedding.rmatvec(r)
-                sizes[k, at] += embedding.rmatvec(np.abs(r))
+                sizes[k, at] += _magnitudes(embedding, np.abs(r))
             intercept += share * fit.intercept
             level += np.abs(share * fit.intercept)
         for bare in model.bare_fits_ or []:
-            (k,) = (number[id(block)] for _, block in forest_blocks(bare.part.whole))
+            (k,) = (number[id(block)] for _, block in named_blocks(bare.part.whole))
             own_coef = bare.share[:, None] * bare.node_coef
             total[:, starts[k] : starts[k + 1]] += own_coef
             sizes[:, starts[k] : starts[k + 1]] += np.abs(own_coef)
@@ -407,6 +414,16 @@ def add_up(fits: Sequence[LinearFit], model: KPPLinearModel) -> bool:
             return bool(near)
         near &= (np.abs(intercept - model.intercept_) <= level).all()
         return bool(near and np.array_equal(dual, np.asarray(model.dual_coef_)))
+
+
+def _magnitudes(embedding: MapBlock, r: FloatArray) -> FloatArray:
+    """Sums of the magnitudes that a product with nonnegative r adds up, shape (m,)."""
+    # Coordinates of trees are not negative, those of linear terms may be.
+    parts = [
+        LinearMap(block.terms, np.abs(block.values)) if isinstance(block, LinearMap) else block
+        for _, block in named_blocks(embedding)
+    ]
+    return np.concatenate([part.rmatvec(r) for part in parts])
 
 
 def rebuilt_fits(model: KPPLinearModel) -> list[LinearFit]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kpp.io import additive, forests, models
+from kpp.io import additive, forests, linear, models
 from kpp.io.errors import FileFormatError
 from kpp.io.foreign import foreign_named, foreign_of
 from kpp.io.values import Kind
 
-OWN: dict[type, Kind] = {**forests.KINDS, **additive.KINDS, **models.KINDS}
+OWN: dict[type, Kind] = {**forests.KINDS, **linear.KINDS, **additive.KINDS, **models.KINDS}
 OWN_BY_NAME = {
     name: kind for kind in OWN.values() for name in (kind.name, kind.old_name) if name is not None
 }

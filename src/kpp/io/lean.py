@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kpp.geometry.composed import forest_blocks
+from kpp.geometry.composed import block_slices, forest_blocks
 from kpp.geometry.lean import make_lean, same_bits
+from kpp.geometry.linear import LinearMap
 from kpp.models.linear import KPPLinearModel
 from kpp.scores import AdditiveForest
 from kpp.scores.additive import LayerBlock
@@ -43,9 +45,12 @@ def _coefficients_of_the_layer(model: KPPLinearModel) -> None:
         return
     vars(fit).pop("node_coef")
     model.__dict__.pop("node_coef_")
-    blocks, first = [], 0
-    for block in model.additive_.blocks:
-        blocks.append(LayerBlock(block, fit, first))
-        first += block.forest.n_nodes
     additive = model.additive_
-    model.additive_ = AdditiveForest(tuple(blocks), additive.intercept, additive.classes)
+    slices = [
+        place for _, block, place in block_slices(model.map_) if not isinstance(block, LinearMap)
+    ]
+    pairs = zip(additive.blocks, slices, strict=True)
+    blocks = tuple(LayerBlock(block, fit, place.start) for block, place in pairs)
+    # Few numbers, which must not keep the others.
+    linear = tuple(replace(terms, coef=terms.coef.copy()) for terms in additive.linear)
+    model.additive_ = AdditiveForest(blocks, additive.intercept, additive.classes, linear)

@@ -10,7 +10,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from kpp._typing import AnyArray
-from kpp.geometry.composed import BlockMap, forest_blocks
+from kpp.geometry.composed import BlockMap, forest_blocks, named_blocks
+from kpp.geometry.linear import LinearMap
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.io.additive import additive_with_leaves, check_classes
 from kpp.io.blends import BLEND, blend_fields, by_block, decode_blend
@@ -79,11 +80,12 @@ EMBEDDING_ATTRIBUTES = {
 def _encode_shared(model: Any, writer: Writer, where: str, known: set[str]) -> Fields:
     check_is_fitted(model, "map_")
     try:
-        blocks = forest_blocks(model.map_)
+        forests = forest_blocks(model.map_)
     except TypeError as error:
         raise CannotSaveError(f"Cannot save {where}: {error}") from None
     parameters = model.get_params(deep=False)
-    parameters["forest"] = _forest_parameter(parameters["forest"], blocks)
+    parameters["forest"] = _forest_parameter(parameters["forest"], forests)
+    blocks = named_blocks(model.map_)
     # Leaving an attribute out silently would give back another model than the one that was saved.
     strange = sorted(vars(model).keys() - parameters.keys() - known)
     if strange:
@@ -146,16 +148,20 @@ def _blocks(blocks: Any, n_columns: int) -> tuple[MapBlock, Any]:
     require(isinstance(blocks, tuple) and len(blocks) == 2, "blocks must be names and maps")
     names, maps = blocks
     require(isinstance(maps, list) and maps, "a model needs a map")
-    require(all(isinstance(block, PathMap) for block in maps), "a block must be a map")
-    require(all(b.forest.n_features == n_columns for b in maps), "forests of other columns")
+    require(all(isinstance(block, PathMap | LinearMap) for block in maps), "a block must be a map")
+    trees = [block for block in maps if isinstance(block, PathMap)]
+    terms = [block.terms for block in maps if isinstance(block, LinearMap)]
+    require(trees, "a model needs a forest")
+    require(all(b.forest.n_features == n_columns for b in trees), "forests of other columns")
+    require(all(own.n_features == n_columns for own in terms), "linear terms of other columns")
     if names is None:
         require(len(maps) == 1, "several maps need names")
         return maps[0], maps[0].forest
     right = isinstance(names, list) and len(names) == len(maps)
     require(right and all(isinstance(name, str) for name in names), "every block needs a name")
     require(len({block.shape[0] for block in maps}) == 1, "blocks must be at the same rows")
-    forests = [(name, block.forest) for name, block in zip(names, maps, strict=True)]
-    return BlockMap(list(zip(names, maps, strict=True))), forests
+    embedding = BlockMap(list(zip(names, maps, strict=True)))
+    return embedding, [(name, block.forest) for name, block in forest_blocks(embedding)]
 
 
 def encode_embedding(model: KPPEmbedding, writer: Writer, where: str) -> Fields:

@@ -39,6 +39,7 @@ LINEAR = (*ESTIMATOR, "classes_", "alpha_", "regime_")
 READ = {
     "kpp.Forest": ("tree_sizes",),
     "kpp.PathMap": ("forest", "*leaves"),
+    "kpp.LinearMap": ("*values",),
     "kpp.AdditiveForest": ("forest",),
     "kpp.KPPEmbedding": ESTIMATOR,
     "kpp.KPPRegressor": LINEAR,
@@ -224,8 +225,9 @@ def _of_model(model: _Sketch, summary: FileSummary) -> ModelOutline:
         pair = fields["blocks"]
         right = isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], list) and pair[1]
         require(right, "a model needs a map")
-        blocks = pair[1]
-        require(all(_is(block, "kpp.PathMap") for block in blocks), "a block must be a map")
+        terms = [block for block in pair[1] if _is(block, "kpp.LinearMap")]
+        blocks = [block for block in pair[1] if _is(block, "kpp.PathMap")]
+        require(blocks and len(blocks) + len(terms) == len(pair[1]), "a block must be a map")
     sizes = [_tree_sizes(block) for block in blocks]
     found = ModelOutline(
         summary=summary,

@@ -94,6 +94,7 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
         for q, (part, coef, fit) in enumerate(zip(block.maps, own, layer.fits, strict=True)):
             fits[q].append(replace(fit, share=share * fit.share))
             if bare_share is not None:
+                assert isinstance(part, PathMap)  # linear terms have no bare ensemble
                 bare = bare_fit(part, classes, bare_share / n_folds)
                 bare_fits[q].append(bare)
                 coef += bare.share[:, None] * bare.node_coef

@@ -12,8 +12,9 @@ from kpp._rows import take_rows
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.steps import moving_splits
 from kpp.geometry.composed import BlockMap
-from kpp.geometry.maps import PathMap
+from kpp.geometry.maps import MapBlock
 from kpp.models.bare_scores import bare_at, bare_of_folds
+from kpp.models.blocks import LINEAR
 from kpp.models.data import FitData
 from kpp.models.fits import MapPart
 from kpp.models.grower import Grower
@@ -28,7 +29,7 @@ class BlendBlock(Protocol):
         """Of the block."""
 
     @property
-    def maps(self) -> list[PathMap]:
+    def maps(self) -> list[MapBlock]:
         """The only map, at the rows of the fit; in the regime "cross-fit" one for each fold."""
 
     @property
@@ -81,13 +82,13 @@ def of_fold(name: str, q: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class GivenBlock:
-    """A forest that has seen no row of the fit: grown on others, or given.
+    """A forest, or linear terms, that no row of the fit has had a part in.
 
     Parameters
     ----------
     name : str
         Of the block.
-    map : PathMap
+    map : MapBlock
         At the rows of the fit.
     bare : array of shape (n_fit_rows, n_scores), optional
         Scores of the bare ensemble.
@@ -96,12 +97,12 @@ class GivenBlock:
     """
 
     name: str
-    map: PathMap
+    map: MapBlock
     bare: FloatArray | None
     fit_rows: AnyArray
 
     @property
-    def maps(self) -> list[PathMap]:
+    def maps(self) -> list[MapBlock]:
         """The only map."""
         return [self.map]
 
@@ -132,12 +133,14 @@ def given_blocks(data: FitData, grower: Grower, grow: AnyArray, fit: AnyArray) -
     """
     own, X = data.take(grow), take_rows(data.X, fit)
     classes = _classes(data, grower)
-    blocks = []
-    for (name, spec), forest in zip(grower.specs, grower.all_grown(own), strict=True):
+    blocks, grown = [], grower.all_grown(own)
+    for (name, spec), forest in zip(grower.specs, grown, strict=True):
         bare = bare_at(forest, X, classes, grower.n_jobs)
         moving = None if bare is None else moving_splits(forest, classes)
         embedding = grower.weigh(spec, forest, own, moving).on(X)
         blocks.append(GivenBlock(name, embedding, bare, fit))
+    if grower.is_linear:
+        blocks.append(GivenBlock(LINEAR, grower.linear_map(own, grown).on(X), None, fit))
     return blocks
 
 
@@ -149,7 +152,7 @@ class CrossFitBlock:
     ----------
     name : str
         Of the block.
-    maps : list of PathMap
+    maps : list of MapBlock
         One for each fold, at all rows.
     fits, tests : lists of int arrays
         The rows that the layer of each fold is fitted on, and those that it predicts.
@@ -158,7 +161,7 @@ class CrossFitBlock:
     """
 
     name: str
-    maps: list[PathMap]
+    maps: list[MapBlock]
     fits: list[AnyArray]
     tests: list[AnyArray]
     bare: FloatArray | None
@@ -203,11 +206,17 @@ def cross_fit_blocks(
     for k, (name, spec) in enumerate(grower.specs):
         own = [of_group[k] for of_group in forests]
         bare = bare_of_folds(own, tests, data, classes, grower.n_jobs)
-        maps = []
+        maps: list[MapBlock] = []
         for forest, rows in zip(own, rows_of_groups, strict=True):
             moving = None if bare is None else moving_splits(forest, classes)
             maps.append(grower.weigh(spec, forest, data.take(rows), moving).on(data.X))
         blocks.append(CrossFitBlock(name, maps, fits, tests, bare))
+    if grower.is_linear:
+        groups = zip(rows_of_groups, forests, strict=True)
+        terms: list[MapBlock] = [
+            grower.linear_map(data.take(rows), own).on(data.X) for rows, own in groups
+        ]
+        blocks.append(CrossFitBlock(LINEAR, terms, fits, tests, None))
     return blocks
 
 

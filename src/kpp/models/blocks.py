@@ -11,12 +11,10 @@ from kpp.forest.grow import check_forest, is_grown, traits_of
 Spec = tuple[str, Any]
 
 COMBINATIONS = ("auto", "blend", "joint")
-# Extra trees, a booster of small steps, and one tree a column; see docs/blend.md.
-BLEND: tuple[Spec, ...] = (
-    ("trees", "extra-trees"),
-    ("boosted", "boosted-slowly"),
-    ("ladders", "ladders"),
-)
+# The names of the blocks of main effects; the second is no forest.
+LADDERS, LINEAR = "ladders", "linear"
+# What ``forest="blend"`` stands for, beside main effects; see docs/blend.md.
+BLEND: tuple[Spec, ...] = (("trees", "extra-trees"), ("boosted", "boosted-slowly"))
 
 
 @dataclass(frozen=True)
@@ -31,11 +29,14 @@ class Blocks:
         Whether the map is one of blocks, also where it is a single one.
     is_blend : bool
         Whether every block has a linear layer of its own, and their scores are blended.
+    is_linear : bool
+        Whether a block of linear terms, `LINEAR`, stands beside the forests.
     """
 
     specs: list[Spec]
     is_list: bool = False
     is_blend: bool = False
+    is_linear: bool = False
 
 
 def blocks_of(estimator: Any) -> Blocks:
@@ -68,28 +69,28 @@ def blocks_of(estimator: Any) -> Blocks:
     check_choice("combine", combine, COMBINATIONS)
     if effects is not None:
         check_choice("main_effects", effects, ("auto", "ladders", "linear"))
-    if effects == "linear":
-        raise ValueError(
-            "main_effects='linear' is not built yet: use main_effects='ladders', which are trees "
-            "of one column each."
-        )
     # An embedding has no scores to blend, and no other parameter to say so.
     is_named = isinstance(forest, str) and forest == "blend" and hasattr(estimator, "combine")
     several = is_named or isinstance(forest, list)
     is_blend = combine == "blend" or (combine == "auto" and several and _can_blend(estimator))
-    named = [pair for pair in BLEND if pair[0] != "ladders"]
-    specs = named if is_named else forest_specs(forest)
+    specs = list(BLEND) if is_named else forest_specs(forest)
     # The user's own ladders, in a list, are main effects already. Those of rows of the fit would
     # not be of other data, as all forests of the fixed regime are.
     has_own = any(traits_of(spec).by_columns_alone for _, spec in specs)
     is_given = all(is_grown(spec) for _, spec in specs)
-    with_ladders = effects == "ladders" or (
-        effects == "auto" and is_blend and not has_own and not is_given
-    )
+    by_default = effects == "auto" and is_blend and not has_own and not is_given
+    taken = {name for name, _ in specs}
+    with_ladders = effects == "ladders" or (by_default and LADDERS not in taken)
+    is_linear = effects == "linear" or (by_default and LINEAR not in taken)
+    if effects in taken:
+        raise ValueError(
+            f"main_effects={effects!r} adds a block of that name, and a forest is called "
+            f"{effects!r} too: give it another name."
+        )
     if with_ladders:
-        specs = [*specs, ("ladders", "ladders")]
-    is_list = isinstance(forest, list) or is_named or is_blend or with_ladders
-    return Blocks(list(specs), is_list, is_blend)
+        specs = [*specs, (LADDERS, LADDERS)]
+    is_list = isinstance(forest, list) or is_named or is_blend or with_ladders or is_linear
+    return Blocks(list(specs), is_list, is_blend, is_linear)
 
 
 def _can_blend(estimator: Any) -> bool:

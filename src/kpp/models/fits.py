@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from kpp._typing import AnyArray, FloatArray
-from kpp.geometry.composed import BlockMap, forest_blocks
+from kpp.geometry.composed import BlockMap, named_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.geometry.weights import PathWeights
 
@@ -26,15 +26,15 @@ class MapPart:
         The map.
     rows : int array, optional
         Rows of `whole`; all by default.
-    trees : tuple of slice, optional
-        Trees of each block; all by default.
+    trees : tuple of slice or None, optional
+        Trees of each block, None for a block without trees; all by default.
     weights : tuple of PathWeights or None, optional
         Weights of those trees, where they are others than those of the whole.
     """
 
     whole: MapBlock
     rows: AnyArray | None = None
-    trees: tuple[slice, ...] | None = None
+    trees: tuple[slice | None, ...] | None = None
     weights: tuple[PathWeights | None, ...] | None = None
 
     def make(self) -> MapBlock:
@@ -48,10 +48,13 @@ class MapPart:
 
     def _some_trees(self) -> MapBlock:
         assert self.trees is not None
-        blocks = []
+        blocks: list[tuple[str, MapBlock]] = []
         own_weights = self.weights or (None,) * len(self.trees)
-        named = forest_blocks(self.whole)
+        named = named_blocks(self.whole)
         for (name, block), trees, weights in zip(named, self.trees, own_weights, strict=True):
+            if trees is None or not isinstance(block, PathMap):
+                blocks.append((name, block))  # linear terms have no trees to choose from
+                continue
             part = block.trees(trees)
             if weights is not None:
                 # Weights that were estimated on rows: those of a group must not have seen the rows

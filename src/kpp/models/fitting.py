@@ -99,7 +99,8 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         # The same sums as a prediction makes.
         additive = AdditiveForest.from_coefficients(plan.map, center.node_coef, center.intercept)
         leaf_ids = [block.map.leaf_ids for block in additive.blocks if block.map is not None]
-        offset = additive.scores_at(leaf_ids)
+        values = [block.map.values for block in additive.linear if block.map is not None]
+        offset = additive.scores_at(leaf_ids, values)
     layers = plan.layers
     # What a relative alpha of 1 is on each layer's own map: cross-fit layers differ in scale.
     units = [settings.unit(layer.map, weight[layer.rows]) for layer in layers]

@@ -12,9 +12,11 @@ from kpp.forest.grow import traits_of
 from kpp.forest.route import route
 from kpp.forest.steps import moving_splits
 from kpp.geometry.composed import BlockMap
+from kpp.geometry.linear import LinearMap
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.geometry.weights import PathWeights
 from kpp.models.bare_scores import bare_of_folds
+from kpp.models.blocks import LINEAR
 from kpp.models.data import FitData
 from kpp.models.fits import MapPart
 from kpp.models.grower import Grower
@@ -29,10 +31,10 @@ class GrownBlock:
     ----------
     name : str
         Of the block.
-    map : PathMap
-        All trees, at all rows.
-    trees : list of slice
-        The trees that have not seen each fold.
+    map : PathMap or LinearMap
+        All trees, or the linear terms, at all rows.
+    trees : list of slice, or of None
+        The trees that have not seen each fold; None for linear terms, which see no labels.
     weights : list of PathWeights or None
         Their weights, where these are estimated on rows.
     bare : array of shape (n_rows, n_scores), optional
@@ -41,19 +43,21 @@ class GrownBlock:
     """
 
     name: str
-    map: PathMap
-    trees: list[slice]
+    map: PathMap | LinearMap
+    trees: list[slice] | list[None]
     weights: list[PathWeights | None]
     bare: FloatArray | None = None
 
     @property
-    def maps(self) -> list[PathMap]:
+    def maps(self) -> list[MapBlock]:
         """The only map."""
         return [self.map]
 
     def plan(self, splits: Splits) -> FitPlan:
         """How the linear layer of this block alone is fitted; its folds are made here."""
-        alone = all(trees == slice(0, self.map.forest.n_trees) for trees in self.trees)
+        alone = isinstance(self.map, LinearMap) or all(
+            trees == slice(0, self.map.forest.n_trees) for trees in self.trees
+        )
         parts = [
             MapPart(self.map) if alone else MapPart(self.map, None, (trees,), (weights,))
             for trees, weights in zip(self.trees, self.weights, strict=True)
@@ -80,7 +84,7 @@ def grow_in_folds(data: FitData, grower: Grower, splits: Splits) -> list[GrownBl
     rows_of_groups = [train for train, _ in splits]
     forests = grower.in_groups(data, rows_of_groups, share_columns=True)
     classes = np.unique(data.labels) if grower.classification else None
-    blocks = []
+    blocks, joined_forests = [], []
     for name, spec in grower.specs:
         own = [by_group.pop(0) for by_group in forests]
         tests = [test for _, test in splits]
@@ -91,6 +95,7 @@ def grow_in_folds(data: FitData, grower: Grower, splits: Splits) -> list[GrownBl
             stops = np.cumsum([0, *(forest.n_trees for forest in own)]).tolist()
             joined = Forest.concatenate(own, release=True)
         del own
+        joined_forests.append(joined)
         # Boosters of different classes have no mean.
         moving = None if bare is None else moving_splits(joined, classes)
         bare = None if moving is None else bare
@@ -108,6 +113,10 @@ def grow_in_folds(data: FitData, grower: Grower, splits: Splits) -> list[GrownBl
                 own_weights = grower.weigh(spec, group, data.take(rows), at).weights
             weights.append(own_weights)
         blocks.append(GrownBlock(name, embedding, trees, weights, bare))
+    if grower.is_linear:
+        # From the columns of all rows, as ladders: no label has a part in it.
+        terms, n_folds = grower.linear_map(data, joined_forests).on(data.X), len(splits)
+        blocks.append(GrownBlock(LINEAR, terms, [None] * n_folds, [None] * n_folds))
     return blocks
 
 

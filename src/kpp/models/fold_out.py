@@ -124,8 +124,13 @@ class LeaveOneFoldOut(Shown):
             for block in model.additive_.blocks
         ]
         additive = [model.additive_ for model in self.models]
+        linear = [
+            terms.scaled(share, f"fold{q}_{terms.name}")
+            for q, part in enumerate(additive)
+            for terms in part.linear
+        ]
         intercept = np.mean([part.intercept for part in additive], axis=0)
-        return AdditiveForest(tuple(blocks), intercept, additive[0].classes)
+        return AdditiveForest(tuple(blocks), intercept, additive[0].classes, tuple(linear))
 
 
 def leave_one_fold_out(

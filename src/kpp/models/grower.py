@@ -16,9 +16,12 @@ from kpp._parallel import one_openmp_thread
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
+from kpp.forest.coded import CodedRows
+from kpp.forest.columns import categorical_columns
 from kpp.forest.grow import grow_forest, is_grown, named_forest, traits_of
 from kpp.forest.join import forest_of_targets
 from kpp.geometry.composed import BlockMap
+from kpp.geometry.linear import LinearMap, LinearTerms
 from kpp.geometry.maps import NORMALIZATIONS, MapBlock, PathMap
 from kpp.geometry.weights import (
     DerivedWeights,
@@ -28,7 +31,7 @@ from kpp.geometry.weights import (
     path_weights,
     weighting_statistics,
 )
-from kpp.models.blocks import Blocks, Spec, blocks_of
+from kpp.models.blocks import LINEAR, Blocks, Spec, blocks_of
 from kpp.models.data import FitData
 
 GROWING = "growing trees"
@@ -75,6 +78,8 @@ class Grower:
         Told of every forest.
     blends : bool
         Whether the map must also carry what the bare ensembles predict.
+    is_linear : bool
+        Whether a block of linear terms stands beside the forests.
     """
 
     specs: list[Spec]
@@ -92,6 +97,7 @@ class Grower:
     random_state: Any
     progress: Progress
     blends: bool = False
+    is_linear: bool = False
 
     @classmethod
     def of(
@@ -110,6 +116,7 @@ class Grower:
             specs=blocks.specs,
             is_list=blocks.is_list,
             blends=blocks.is_blend,
+            is_linear=blocks.is_linear,
             n_features=estimator.n_features_in_,
             feature_names=getattr(estimator, "feature_names_in_", None),
             classification=classification,
@@ -135,10 +142,14 @@ class Grower:
         map : MapBlock
             At no rows.
         """
-        forests = zip(self.specs, self.all_grown(data, seed), strict=True)
-        return self.together(
-            [(name, self.weigh(spec, forest, data)) for (name, spec), forest in forests]
-        )
+        grown = self.all_grown(data, seed)
+        blocks: list[tuple[str, MapBlock]] = [
+            (name, self.weigh(spec, forest, data))
+            for (name, spec), forest in zip(self.specs, grown, strict=True)
+        ]
+        if self.is_linear:
+            blocks.append((LINEAR, self.linear_map(data, grown)))
+        return self.together(blocks)
 
     def all_grown(self, data: FitData, seed: Any = None) -> list[Forest]:
         """Grow, or take, each forest on the given rows.
@@ -162,6 +173,30 @@ class Grower:
             forests.append(self.grow(spec, data, own_seed))
         self.progress(GROWING, len(self.specs), len(self.specs))
         return forests
+
+    def linear_map(self, data: FitData, forests: Sequence[Forest]) -> LinearMap:
+        """The map of linear terms, from columns alone; at no rows.
+
+        Parameters
+        ----------
+        data : FitData
+            Rows whose columns have the ranges, means and standard deviations.
+        forests : sequence of Forest
+            What stands beside it: a column that one of them takes for categories has no term.
+
+        Returns
+        -------
+        map : LinearMap
+        """
+        coded = np.zeros(self.n_features, dtype=bool)
+        for forest in forests:
+            coded |= categorical_columns(forest)
+        X = data.X
+        if isinstance(X, CodedRows):
+            coded[list(X.categories)] = True
+            X = X.values
+        terms = LinearTerms.fit(X, data.given_weight, without=np.flatnonzero(coded).tolist())
+        return LinearMap(terms, normalize=self.normalize)
 
     def grow(
         self, spec: Any, data: FitData, seed: Any, *, classification: bool | None = None

@@ -19,8 +19,9 @@ from kpp._shown import ShowsItsFit
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.columns import column_shares
 from kpp.forest.grow import traits_of
-from kpp.geometry.composed import BlockMap, forest_blocks
-from kpp.geometry.maps import MapBlock
+from kpp.geometry.composed import BlockMap, block_slices, forest_blocks
+from kpp.geometry.linear import LinearMap
+from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.blend import fit_blend
 from kpp.models.blend_plans import BlendPlan
 from kpp.models.blocks import Blocks, blocks_of
@@ -293,6 +294,12 @@ class KPPLinearModel(ShowsItsFit, ABC):
         blocks = blocks_of(self)
         if blocks.is_blend:
             self._check_blend(regime)
+        if blocks.is_linear and regime.takes_grown_forest:
+            raise ValueError(
+                "main_effects='linear' reads ranges and means from the columns of the fit, and "
+                "regime='fixed' takes a map that has seen none of them: use main_effects=None, "
+                "or regime='honest'."
+            )
         for _, spec in blocks.specs:
             if getattr(spec, "monotonic_cst", None) is not None:
                 raise ValueError(
@@ -499,14 +506,19 @@ class KPPLinearModel(ShowsItsFit, ABC):
         check_is_fitted(self, "map_")
         weight = np.full(self.map_.shape[0], 1.0 / self.map_.shape[0])
         coefficients = np.atleast_2d(self.node_coef_)
-        # rmatvec gives p(v) s_v; times s_v w_v^2 it is the mean square of w_v Phi_v.
-        scale = np.concatenate([block.scale for _, block in forest_blocks(self.map_)])
-        squares = self.map_.rmatvec(weight) * scale * np.square(coefficients).sum(axis=0)
-        total, first = np.zeros(self.n_features_in_), 0
-        for _, block in forest_blocks(self.map_):
+        square = np.square(coefficients).sum(axis=0)
+        total = np.zeros(self.n_features_in_)
+        for _, block, place in block_slices(self.map_):
+            if isinstance(block, LinearMap):
+                # Of a linear term what moves counts: its mean square around its mean.
+                squares = np.var(block.values, axis=0) * square[place]
+                total += np.bincount(block.terms.column, squares, minlength=len(total))
+                continue
+            assert isinstance(block, PathMap)
+            # rmatvec gives p(v) s_v; times s_v w_v^2 it is the mean square of w_v Phi_v.
+            squares = block.rmatvec(weight) * block.scale * square[place]
             node, column, share = column_shares(block.forest)
-            total += np.bincount(column, squares[first + node] * share, minlength=len(total))
-            first += block.forest.n_nodes
+            total += np.bincount(column, squares[node] * share, minlength=len(total))
         return total / total.sum() if total.sum() > 0 else total
 
     def __sklearn_tags__(self) -> Any:

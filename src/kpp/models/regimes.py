@@ -20,6 +20,7 @@ from kpp.forest.grow import is_grown
 from kpp.geometry.composed import BlockMap, named_blocks
 from kpp.geometry.maps import MapBlock
 from kpp.models.blend_plans import BlendPlan, cross_fit_blocks, given_blocks, of_fold
+from kpp.models.blocks import LINEAR
 from kpp.models.data import FitData, group_codes
 from kpp.models.fits import MapPart
 from kpp.models.fold_grown import grow_in_folds, joint_plan
@@ -308,6 +309,8 @@ class CrossFit(Regime):
                 (name, grower.weigh(spec, forest, own).on(data.X))
                 for (name, spec), forest in zip(grower.specs, of_group, strict=True)
             ]
+            if grower.is_linear:
+                named.append((LINEAR, grower.linear_map(own, of_group).on(data.X)))
             embedding = grower.together(named)
             blocks += [(of_fold(name, q), block) for name, block in named_blocks(embedding)]
             fold = Fold.of(MapPart(embedding), fits[q], tests[q])

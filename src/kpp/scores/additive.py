@@ -16,8 +16,10 @@ from kpp.forest.arrays import Forest
 from kpp.forest.join import check_one_reading, join_forests
 from kpp.forest.route import route
 from kpp.forest.sums import gather_scores, path_sums
-from kpp.geometry.composed import forest_blocks
+from kpp.geometry.composed import block_slices
+from kpp.geometry.linear import LinearMap
 from kpp.geometry.maps import MapBlock, PathMap
+from kpp.scores.linear import LinearScores, coordinates_of_rows
 
 if TYPE_CHECKING:
     from sklearn.ensemble import RandomForestRegressor
@@ -165,11 +167,15 @@ class AdditiveForest(Shown):
     classes : array of shape (n_classes,), optional
         Class labels; None where the scores are the prediction. Two classes have one score, the
         log-odds of the second; more have one each, and the softmax makes them probabilities.
+    linear : tuple of LinearScores
+        Linear terms beside the forests, which add :math:`\langle w_k, \Psi(x) \rangle`; most
+        models have none.
     """
 
     blocks: tuple[ScoreBlock, ...]
     intercept: FloatArray
     classes: AnyArray | None = None
+    linear: tuple[LinearScores, ...] = ()
 
     @classmethod
     def from_coefficients(
@@ -196,10 +202,14 @@ class AdditiveForest(Shown):
         -------
         additive : AdditiveForest
         """
-        blocks, first = [], 0
-        for name, block in forest_blocks(embedding):
-            own = coef[:, first : first + block.shape[1]]
-            first += block.shape[1]
+        blocks, linear = [], []
+        for name, block, place in block_slices(embedding):
+            own = coef[:, place]
+            if isinstance(block, LinearMap):
+                linear.append(LinearScores(name, block.terms, own, block))
+                continue
+            if not isinstance(block, PathMap):
+                raise TypeError(f"No scores are known for a block of kind {type(block).__name__}.")
             # P_k(v), the path sums of s_v w_v: all that a prediction needs from here on.
             # In place, parents before their children: no array of a fit is longer.
             values = block.scale * own
@@ -207,7 +217,7 @@ class AdditiveForest(Shown):
             for row in values:
                 path_sums(forest.tree_offsets, forest.parent, row, 0, forest.n_trees, row)
             blocks.append(ScoreBlock(name, block.forest, values, own, block.squared_scale, block))
-        return cls(tuple(blocks), np.asarray(intercept, dtype=np.float64), classes)
+        return cls(tuple(blocks), np.asarray(intercept, dtype=np.float64), classes, tuple(linear))
 
     def __repr__(self) -> str:
         return (
@@ -301,7 +311,7 @@ class AdditiveForest(Shown):
         Returns
         -------
         additive : AdditiveForest
-            With one block, without a name.
+            With one block, without a name; linear terms stay beside it.
         """
         check_one_reading([block.forest for block in self.blocks])
         forest = self.forest
@@ -316,7 +326,8 @@ class AdditiveForest(Shown):
             squared_scale=_side_by_side([block.squared_scale for block in self.blocks]),
             node_rows=self.node_rows,
         )
-        return AdditiveForest((only,), self.intercept, self.classes)
+        linear = tuple(replace(terms, map=None) for terms in self.linear)
+        return AdditiveForest((only,), self.intercept, self.classes, linear)
 
     def to_sklearn(self, score: int = 0) -> RandomForestRegressor:
         r"""Write one score as a genuine ``RandomForestRegressor``.
@@ -342,9 +353,10 @@ class AdditiveForest(Shown):
         Raises
         ------
         TypeError
-            For categorical and oblique splits, and for a forest that compares in float64
-            (scikit-learn's ``HistGradientBoosting``): a ``RandomForestRegressor`` casts X to
-            float32 and would send some rows elsewhere. Use `scores`.
+            For linear terms, which no tree has, for categorical and oblique splits, and for a
+            forest that compares in float64 (scikit-learn's ``HistGradientBoosting``): a
+            ``RandomForestRegressor`` casts X to float32 and would send some rows elsewhere. Use
+            `scores`.
 
         Notes
         -----
@@ -353,6 +365,11 @@ class AdditiveForest(Shown):
         """
         from kpp.scores.sklearn_forest import write_forest
 
+        if any(terms.coef.any() for terms in self.linear):
+            raise TypeError(
+                "This model has linear terms (main_effects='linear'), and a RandomForestRegressor "
+                "has trees only. Use `scores`, or fit with main_effects='ladders', which are trees."
+            )
         n_scores, node_rows = self.n_scores, self.node_rows
         if not isinstance(score, int | np.integer) or not 0 <= score < n_scores:
             raise ValueError(f"score must be an integer from 0 to {n_scores - 1}; got {score!r}.")
@@ -378,13 +395,21 @@ class AdditiveForest(Shown):
         """
         return [route(block.forest, X, n_jobs=n_jobs) for block in self.blocks]
 
-    def scores_at(self, leaf_ids: Sequence[IntArray], *, n_jobs: int | None = None) -> FloatArray:
-        """Add up the leaf values of routed rows.
+    def scores_at(
+        self,
+        leaf_ids: Sequence[IntArray],
+        values: Sequence[FloatArray] = (),
+        *,
+        n_jobs: int | None = None,
+    ) -> FloatArray:
+        """Add up the leaf values of routed rows, and their linear terms.
 
         Parameters
         ----------
         leaf_ids : list of arrays of shape (n_trees of the block, n_rows)
             From `route`.
+        values : list of arrays of shape (n_rows, p of the block)
+            Coordinates of the rows in each block of `linear`.
         n_jobs : int, optional
             Number of threads. The result does not depend on it: every row adds its trees in order.
 
@@ -395,6 +420,8 @@ class AdditiveForest(Shown):
         out = np.zeros((self.n_scores, leaf_ids[0].shape[1]))
         for block, leaves in zip(self.blocks, leaf_ids, strict=True):
             _gather(leaves, block.node_values, out, n_jobs)
+        for terms, own in zip(self.linear, values, strict=True):
+            terms.add_to(out, own)
         return out.T + self.intercept
 
     def scores(self, X: Any, *, n_jobs: int | None = None) -> FloatArray:
@@ -411,7 +438,8 @@ class AdditiveForest(Shown):
         -------
         scores : array of shape (n_rows, n_scores)
         """
-        return self.scores_at(self.route(X, n_jobs=n_jobs), n_jobs=n_jobs)
+        leaf_ids = self.route(X, n_jobs=n_jobs)
+        return self.scores_at(leaf_ids, coordinates_of_rows(self.linear, X), n_jobs=n_jobs)
 
 
 def _side_by_side(parts: list[FloatArray | None]) -> FloatArray | None:

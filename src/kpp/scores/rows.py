@@ -13,8 +13,9 @@ from kpp._shown import Shown
 from kpp._typing import FloatArray, IntArray
 from kpp.forest.arrays import Forest
 from kpp.forest.route import route
-from kpp.geometry.composed import forest_blocks
-from kpp.geometry.maps import MapBlock
+from kpp.geometry.composed import forest_blocks, linear_blocks, named_blocks
+from kpp.geometry.linear import LinearTerms
+from kpp.geometry.maps import MapBlock, PathMap
 from kpp.scores.additive import AdditiveForest
 
 
@@ -83,12 +84,40 @@ class RoutedRows(Shown):
             raise TypeError(
                 "An embedding alone has no scores: fit a KPPRegressor or KPPClassifier."
             )
-        return self.additive.scores_at(self.leaf_ids, n_jobs=self.n_jobs)
+        return self.additive.scores_at(self.leaf_ids, self.linear_values, n_jobs=self.n_jobs)
+
+    @cached_property
+    def linear_values(self) -> list[FloatArray]:
+        """Coordinates in each block of linear terms, shapes (n_rows, p); most models have none."""
+        return [block.terms.coordinates(self.X) for _, block in linear_blocks(self.embedding)]
 
     @cached_property
     def map(self) -> MapBlock:
         """The embedding at these rows."""
-        return self.embedding.at_routed(self.leaf_ids)
+        ids, values = iter(self.leaf_ids), iter(self.linear_values)
+        blocks = named_blocks(self.embedding)
+        return self.embedding.at_routed(
+            [next(ids) if isinstance(block, PathMap) else next(values) for _, block in blocks]
+        )
+
+    def coordinates_of(self, terms: LinearTerms) -> FloatArray:
+        """Return the coordinates of these rows in linear terms, the model's or any other.
+
+        Parameters
+        ----------
+        terms : LinearTerms
+            Those of the model: nothing is computed again.
+
+        Returns
+        -------
+        values : array of shape (n_rows, p)
+        """
+        for (_, block), values in zip(
+            linear_blocks(self.embedding), self.linear_values, strict=True
+        ):
+            if block.terms is terms:
+                return values
+        return terms.coordinates(self.X)
 
     def leaf_ids_of(self, forest: Forest) -> IntArray:
         """Return the leaves of these rows in one of the model's forests, or in any other.
@@ -124,6 +153,11 @@ class RoutedRows(Shown):
         first = np.cumsum([0, *sizes[:-1]]).astype(np.int32)
         return np.concatenate([ids + f for ids, f in zip(self.leaf_ids, first, strict=True)])
 
+    @property
+    def joined_values(self) -> FloatArray:
+        """Coordinates in all linear terms side by side, shape (n_rows, p); p is mostly 0."""
+        return np.hstack([np.empty((len(self), 0)), *self.linear_values])
+
     def take(self, rows: Any) -> RoutedRows:
         """Return some of the rows (row numbers, a mask or a slice); nothing is routed again.
 
@@ -147,6 +181,10 @@ class RoutedRows(Shown):
         # Scores that were computed once are not computed again for a part of the rows.
         if "scores" in self.__dict__:
             part.__dict__["scores"] = self.scores[index]
+        if "linear_values" in self.__dict__:
+            part.__dict__["linear_values"] = [
+                np.asfortranarray(own[index]) for own in self.linear_values
+            ]
         return part
 
 

@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 
 from kpp._parallel import one_blas_thread
 from kpp._shown import picture
-from kpp.geometry import forest_blocks
+from kpp.geometry import forest_blocks, linear_blocks, named_blocks
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.fold_out import LeaveOneFoldOut
 from kpp.models.linear import KPPLinearModel, alpha_of
@@ -60,8 +60,11 @@ def forest_figures(model: KPPLinearModel | KPPEmbedding) -> dict[str, Any]:
         "trees": sum(forest.n_trees for _, forest in blocks),
         "nodes (coordinates)": sum(forest.n_nodes for _, forest in blocks),
     }
-    if len(blocks) > 1:
-        figures["blocks"] = ", ".join(name for name, _ in blocks)
+    linear = linear_blocks(model.map_)
+    if linear:
+        figures["linear terms"] = sum(block.shape[1] for _, block in linear)
+    if len(blocks) + len(linear) > 1:
+        figures["blocks"] = ", ".join(name for name, _ in named_blocks(model.map_))
     return figures
 
 

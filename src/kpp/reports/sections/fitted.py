@@ -21,15 +21,18 @@ def make(subject: Subject) -> dict[str, Any]:
     kind = "classifier" if subject.is_classifier else "regressor"
     layer = "logistic regression" if subject.is_classifier else "ridge regression"
     n_fit = len(model.fit_rows_)
-    paths = f"the paths of {count(n_trees, 'tree')} ({count(n_nodes, 'node')})"
+    linear = model.additive_.linear
+    n_terms = sum(len(block.terms) for block in linear)
+    terms = f" and {count(n_terms, 'linear term')}" if linear else ""
+    paths = f"the paths of {count(n_trees, 'tree')} ({count(n_nodes, 'node')}){terms}"
     if regime.averages_folds:
         sizes = [len(rows) for rows, _ in model.folds_ or ()]
         blend = "" if model.blend_weights_ is None else "blend of several forests, each by "
         made = (
             f"A {kind}: the average of {len(sizes)} predictors, one for each fold. Each is a "
             f"{blend}{layer} on the paths of its own part of {count(n_trees, 'tree')} "
-            f"({count(n_nodes, 'node')}), fitted on one fold of {span(min(sizes), max(sizes))} "
-            f"of the {count(n_fit, 'row')}."
+            f"({count(n_nodes, 'node')}){terms}, fitted on one fold of "
+            f"{span(min(sizes), max(sizes))} of the {count(n_fit, 'row')}."
         )
     elif model.blend_weights_ is not None:
         parts = ", ".join(
@@ -37,8 +40,9 @@ def make(subject: Subject) -> dict[str, Any]:
             for block in model.additive_.blocks
         )
         made = f"A {kind}: a blend of {len(forests)} forests, {parts}: the {layer} on the paths of "
-        made += "each, and what the ensembles predict by themselves, with weights learned out of "
-        made += f"fold; one coefficient for each of {count(n_nodes, 'node')}, fitted on "
+        made += f"each, {'one on linear terms, ' if linear else ''}and what the ensembles predict "
+        made += "by themselves, with weights learned out of fold; one coefficient for each of "
+        made += f"{count(n_nodes, 'node')}{terms}, fitted on "
         made += f"{count(n_fit, 'row')}."
     else:
         made = f"A {kind}: {layer} on {paths}, fitted jointly over all of them on "
