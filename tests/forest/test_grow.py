@@ -27,7 +27,7 @@ def test_names(name, classification):
         name, classification=classification, n_rows=1000, n_estimators=7, random_state=3
     )
     parameters = forest.get_params()
-    n_trees = 14 if name == "boosted-slowly" and classification is not None else 7
+    n_trees = 14 if name == "boosted-small" and classification else 7
     assert n_trees in (parameters.get("n_estimators"), parameters.get("max_iter"))
     assert parameters["random_state"] == 3
     if classification is None:

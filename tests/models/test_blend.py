@@ -126,7 +126,10 @@ def plan_for(task, cv=None, y=None, **parameters):
     read, labels, target = model._read_target(y, len(X))
     data = FitData(X, labels, target, np.ones(len(X)), is_weighted=False)
     blocks = blocks_of(model)
-    grower = Grower.of(model, classification=is_classifier(model), blocks=blocks)
+    n_classes = 2 if read.classes is None else len(read.classes)
+    grower = Grower.of(
+        model, classification=is_classifier(model), blocks=blocks, n_classes=n_classes
+    )
     splitter = Splitter(KFold(3) if cv is None else cv, 0, is_stratified=False)
     rows = np.arange(len(X))
     plan = Shared(splitter, chooses_alpha=True).plan_blend(data, grower, rows, rows)
@@ -136,25 +139,27 @@ def plan_for(task, cv=None, y=None, **parameters):
 @pytest.mark.parametrize("task", ["numbers", "two", "many"])
 def test_bare_scores_out_of_fold_are_scikit_learns(task):
     plan, data, _ = plan_for(task)
-    trees, boosted, ladders = plan.blocks
+    trees, boosted, ladders, linear = plan.blocks
     assert ladders.bare is None
+    assert linear.bare is None
     random = np.random.RandomState(0)
-    for train, test in plan.splits:
-        seeds = [int(random.randint(LARGEST_SEED)) for _ in plan.blocks]
+    for fold, (train, test) in enumerate(plan.splits):
+        seeds = [int(random.randint(LARGEST_SEED)) for _ in range(3)]
         classes = task != "numbers"
         extra = ExtraTreesClassifier if classes else ExtraTreesRegressor
-        # Three times seven trees, in three groups.
-        own = extra(7, random_state=seeds[0]).fit(data.X[train], data.labels[train])
+        # Two or three times seven trees, in three groups.
+        n_trees = 7 if classes else [5, 5, 4][fold]
+        own = extra(n_trees, random_state=seeds[0]).fit(data.X[train], data.labels[train])
         expected = own.predict_proba(data.X[test]) if classes else own.predict(data.X[test])
         expected = expected[:, 1:] if task == "two" else expected.reshape(len(test), -1)
         np.testing.assert_allclose(trees.bare[test], expected, rtol=1e-12, atol=1e-12)
         hist = HistGradientBoostingClassifier if classes else HistGradientBoostingRegressor
         own = hist(
-            learning_rate=0.05,
-            max_iter=14,
+            learning_rate=0.05 if task == "two" else 0.1,
+            max_iter=14 if task == "two" else 7,
             max_leaf_nodes=16,
             max_features=0.5,
-            min_samples_leaf=8,
+            min_samples_leaf=8 if classes else 5,
             early_stopping=False,
             random_state=seeds[1],
         ).fit(data.X[train], data.labels[train])
@@ -538,15 +543,29 @@ def test_the_same_seed_gives_the_same_model_whatever_the_threads():
     assert clone(a).get_params() == a.get_params()
 
 
-def test_rounds_follow_the_number_of_trees():
-    assert named_forest("boosted-slowly", classification=False, n_rows=99).max_iter == 200
-    model = model_of("numbers", n_estimators=4).fit(*made_data("numbers"))
-    assert [forest.n_trees for _, forest in model.forest_] == [3 * 4, 3 * 8, 5]
+def test_rounds_follow_the_number_of_trees_and_of_classes():
+    def small(n_classes, n_estimators=100):
+        return named_forest(
+            "boosted-small",
+            classification=n_classes > 0,
+            n_rows=99,
+            n_estimators=n_estimators,
+            n_classes=n_classes,
+        )
+
+    found = {k: (small(k).max_iter, small(k).learning_rate) for k in (0, 2, 3, 10, 100)}
+    assert found == {0: (100, 0.1), 2: (200, 0.05), 3: (100, 0.1), 10: (50, 0.2), 100: (10, 0.2)}
+    assert small(100, 4).max_iter == 4
+    for task, expected in (("numbers", [2 * 4, 3 * 4, 5]), ("two", [3 * 4, 3 * 8, 5])):
+        model = model_of(task, n_estimators=4).fit(*made_data(task))
+        assert [forest.n_trees for _, forest in model.forest_] == expected
 
 
 def test_ladders_are_those_of_every_fold_and_other_trees_of_one():
     plan, _, _ = plan_for("numbers")
     for block in plan.blocks:
+        if block.name == "linear":
+            continue
         folds = block.plan(plan.splits).folds
         n_trees = [fold.train.forest.n_trees for fold in folds]
         if block.name == "ladders":

@@ -32,13 +32,14 @@ NAMED_FORESTS: dict[str, tuple[type, type]] = {
     "extra-trees": (ExtraTreesClassifier, ExtraTreesRegressor),
     "random-forest": (RandomForestClassifier, RandomForestRegressor),
     "boosted": (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
-    "boosted-slowly": (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
+    "boosted-small": (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
     "ladders": (Ladders, Ladders),
 }
-# What a blend's booster has instead of scikit-learn's defaults: many small steps of small trees,
-# each of which looks at half of the columns.
-SLOW_ROUNDS, SLOW_STEPS = 2, {"learning_rate": 0.05, "max_leaf_nodes": 16, "max_features": 0.5}
-
+# What a blend's booster has instead of scikit-learn's defaults: small trees, each of which looks at
+# half of the columns. Its other numbers are in `_small_steps`.
+SMALL_TREES = {"max_leaf_nodes": 16, "max_features": 0.5}
+# Trees of one round add up over classes: beyond so many there are fewer rounds, of larger steps.
+FEW_CLASSES, FEWEST_ROUNDS, LARGEST_RATE = 5, 10, 0.2
 
 # From this many rows on, leaves of averaged trees hold so many rows at least: half of the nodes go,
 # and on the large development sets no accuracy with them (benchmarks/results/leaf_size.md).
@@ -53,14 +54,17 @@ def named_forest(
     n_estimators: int = 100,
     n_jobs: int | None = None,
     random_state: Any = None,
+    n_classes: int = 2,
 ) -> Any:
     """Return an unfitted ensemble by its name.
 
     Parameters
     ----------
-    name : {"extra-trees", "random-forest", "boosted", "boosted-slowly", "ladders"}
-        "boosted" is scikit-learn's HistGradientBoosting; "boosted-slowly" has twice as many
-        rounds of rate 0.05 and 16 leaves, with half of the columns for each split. A random
+    name : {"extra-trees", "random-forest", "boosted", "boosted-small", "ladders"}
+        "boosted" is scikit-learn's HistGradientBoosting; "boosted-small" has trees of 16 leaves
+        with half of the columns for each split: for numbers rounds of rate 0.1 and leaves of at
+        least 5 rows, for two classes twice as many rounds of rate 0.05, for more of them fewer and
+        larger ones. A random
         forest for regression looks at a third of the columns at each split, which suits the joint
         linear layer better than all of them. "ladders" is one tree a column, see `Ladders`.
     classification : bool or None
@@ -75,6 +79,8 @@ def named_forest(
         Threads for growing.
     random_state : int, RandomState or None
         Seed.
+    n_classes : int
+        Number of classes, for classification.
 
     Returns
     -------
@@ -103,13 +109,16 @@ def named_forest(
         return RandomTreesEmbedding(**common)
     classifier, regressor = NAMED_FORESTS[name]
     ensemble = classifier if classification else regressor
-    if name in ("boosted", "boosted-slowly"):
-        is_slow = name == "boosted-slowly"
+    if name in ("boosted", "boosted-small"):
+        is_small = name == "boosted-small"
+        steps = _small_steps(n_estimators, n_rows, n_classes if classification else 0)
         # Early stopping would hide rows from the trees and change their number.
         return ensemble(
-            **(SLOW_STEPS if is_slow else {}),
-            max_iter=n_estimators * (SLOW_ROUNDS if is_slow else 1),
-            min_samples_leaf=min(20, max(1, n_rows // 10)),
+            **(
+                SMALL_TREES | steps
+                if is_small
+                else {"max_iter": n_estimators} | _leaves(20, n_rows)
+            ),
             early_stopping=False,
             random_state=random_state,
         )
@@ -118,6 +127,26 @@ def named_forest(
     if name == "random-forest" and not classification:
         common["max_features"] = 1 / 3
     return ensemble(**common)
+
+
+def _small_steps(n_estimators: int, n_rows: int, n_classes: int) -> dict[str, Any]:
+    """Rounds, rate and leaves of a blend's booster, as the development sets have them best.
+
+    See benchmarks/results/blend_study.md.
+    """
+    if n_classes == 0:
+        return {"max_iter": n_estimators, "learning_rate": 0.1} | _leaves(5, n_rows)
+    if n_classes == 2:
+        return {"max_iter": 2 * n_estimators, "learning_rate": 0.05} | _leaves(20, n_rows)
+    rounds = round(n_estimators * min(1.0, FEW_CLASSES / n_classes))
+    rounds = max(min(n_estimators, FEWEST_ROUNDS), rounds)
+    rate = min(LARGEST_RATE, 0.1 * n_estimators / rounds)
+    return {"max_iter": rounds, "learning_rate": rate} | _leaves(20, n_rows)
+
+
+def _leaves(most: int, n_rows: int) -> dict[str, int]:
+    """Least rows of a leaf; fewer where few rows would leave trees without splits."""
+    return {"min_samples_leaf": min(most, max(1, n_rows // 10))}
 
 
 def traits_of(spec: Any) -> Traits:

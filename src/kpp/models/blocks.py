@@ -14,7 +14,7 @@ COMBINATIONS = ("auto", "blend", "joint")
 # The names of the blocks of main effects; the second is no forest.
 LADDERS, LINEAR = "ladders", "linear"
 # What ``forest="blend"`` stands for, beside main effects; see docs/blend.md.
-BLEND: tuple[Spec, ...] = (("trees", "extra-trees"), ("boosted", "boosted-slowly"))
+BLEND: tuple[Spec, ...] = (("trees", "extra-trees"), ("boosted", "boosted-small"))
 
 
 @dataclass(frozen=True)

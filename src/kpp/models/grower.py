@@ -40,8 +40,8 @@ MOST_INTEGER_LABELS = 50
 LARGEST_SEED = np.iinfo(np.int32).max
 
 # In a blend a fold is scored by its group of trees, and boosters by all their rounds: so few trees
-# would count for less than all of them deserve.
-BLEND_TREES = 3
+# would count for less than all of them deserve. Shares of classes need more of them than means.
+BLEND_TREES = {True: 3, False: 2}
 # In a blend, what the splits of a booster weigh at least where they move its score, as a share of
 # the mean of all positive weights: what weighs nothing has no coordinate to carry a step.
 LEAST_WEIGHT = 1e-3
@@ -80,6 +80,8 @@ class Grower:
         Whether the map must also carry what the bare ensembles predict.
     is_linear : bool
         Whether a block of linear terms stands beside the forests.
+    n_classes : int
+        Number of classes, for classification.
     """
 
     specs: list[Spec]
@@ -98,6 +100,7 @@ class Grower:
     progress: Progress
     blends: bool = False
     is_linear: bool = False
+    n_classes: int = 2
 
     @classmethod
     def of(
@@ -108,6 +111,7 @@ class Grower:
         sees_labels: bool = True,
         progress: Progress | None = None,
         blocks: Blocks | None = None,
+        n_classes: int = 2,
     ) -> Grower:
         """Read the parameters of an estimator, which has seen its X."""
         blocks = blocks_of(estimator) if blocks is None else blocks
@@ -117,6 +121,7 @@ class Grower:
             is_list=blocks.is_list,
             blends=blocks.is_blend,
             is_linear=blocks.is_linear,
+            n_classes=n_classes,
             n_features=estimator.n_features_in_,
             feature_names=getattr(estimator, "feature_names_in_", None),
             classification=classification,
@@ -382,9 +387,10 @@ class Grower:
             n_estimators=self.n_estimators,
             n_jobs=self.n_jobs,
             random_state=seed,
+            n_classes=self.n_classes,
         )
         if self.blends and traits_of(named).splits_into_groups:
-            named.set_params(n_estimators=BLEND_TREES * self.n_estimators)
+            named.set_params(n_estimators=BLEND_TREES[bool(classification)] * self.n_estimators)
         return named
 
     def together(self, blocks: list[tuple[str, MapBlock]]) -> MapBlock:

@@ -177,6 +177,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
             sees_labels=not regime.takes_grown_forest,
             progress=progress,
             blocks=blocks,
+            n_classes=2 if task.classes is None else len(task.classes),
         )
         settings = LayerSettings(
             task=task,
