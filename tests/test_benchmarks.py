@@ -163,6 +163,25 @@ def test_accuracy_blend(tmp_path):
         ]
 
 
+@pytest.mark.slow
+def test_category_orders(tmp_path):
+    rng = np.random.default_rng(0)
+    names = rng.choice(list("abcdef"), 90)
+    table = pd.DataFrame({"x": rng.normal(size=90), "name": names, "y": np.isin(names, ["a", "d"])})
+    table["y"] += table["x"]
+    table.to_csv(tmp_path / "made.csv.gz", index=False)
+    suite = {"development": {"regression": ["made"]}}
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    command = [sys.executable, BENCHMARKS / "category_orders.py", "--seeds", "1"]
+    arguments = ["--data-dir", tmp_path, "--out", tmp_path / "out"]
+    subprocess.run([*command, *arguments], check=True, capture_output=True)
+    rows = json.loads((tmp_path / "out" / "category_orders.json").read_text())
+    error = {row["way"]: row["error"] for row in rows}
+    assert len(error) == 7
+    assert error["by target"] < error["by name"]
+    assert "| better, worse | 0, 0 |" in (tmp_path / "out" / "category_orders.md").read_text()
+
+
 def test_wins_against_the_rival():
     sets = [("small", "a", False), ("small", "b", False), ("large", "c", True)]
     losses = {"a": (2.0, 1.0), "b": (1.0, 2.0), "c": (0.5, 0.4)}

@@ -16,6 +16,7 @@ from sklearn.model_selection import KFold
 import kpp
 from kpp import KPPClassifier, KPPRegressor
 from kpp.forest import Ladders
+from kpp.geometry import LinearMap
 from kpp.models.averages import fold_predictors
 from kpp.models.blend_plans import of_fold
 
@@ -52,6 +53,10 @@ def trees_of(model):
     """All that is known of the trees, by block: splits, weights, and what bare ensembles say."""
     found = {}
     for name, block in model.map_.blocks:
+        if isinstance(block, LinearMap):
+            terms = block.terms
+            found[name] = (terms.column, terms.low, terms.high, terms.mean, terms.sd)
+            continue
         forest = block.forest
         values = np.zeros(1) if forest.bare is None else forest.bare.node_values(forest.statistics)
         found[name] = (forest.left, forest.feature, forest.threshold, block.scale, values)
@@ -83,7 +88,7 @@ def test_honest_forests_have_not_seen_the_rows_of_the_fit(task):
     # What grows the trees does change them.
     grown = model_of(task, "honest").fit(X, poisoned(y, model.partition_rows_))
     changed = same(trees, trees_of(grown))
-    assert changed == {"trees": False, "boosted": False, "ladders": True}
+    assert changed == {"trees": False, "boosted": False, "ladders": True, "linear": True}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -91,7 +96,7 @@ def test_cross_fit_forests_have_seen_neither_their_fold_nor_that_of_their_layer(
     X, y = made_data(task)
     model = model_of(task, "cross-fit").fit(X, y)
     trees = trees_of(model)
-    names = ["trees", "boosted", "ladders"]
+    names = ["trees", "boosted", "ladders", "linear"]
     assert list(trees) == [of_fold(name, q) for q in range(N_FOLDS) for name in names]
     for p, (_, test) in enumerate(KFold(N_FOLDS).split(X)):
         unchanged = same(trees, trees_of(model_of(task, "cross-fit").fit(X, poisoned(y, test))))
@@ -99,13 +104,13 @@ def test_cross_fit_forests_have_seen_neither_their_fold_nor_that_of_their_layer(
             # The layer of fold q is fitted on fold q + 1.
             unseen = p in (q, (q + 1) % N_FOLDS)
             found = [unchanged[of_fold(name, q)] for name in names]
-            assert found == [unseen, unseen, True]
+            assert found == [unseen, unseen, True, True]
         moved = X.copy()
         moved[test] = 3.0 - 2.0 * moved[test]
         unchanged = same(trees, trees_of(model_of(task, "cross-fit").fit(moved, y)))
         for q in range(N_FOLDS):
             unseen = p in (q, (q + 1) % N_FOLDS)
-            assert [unchanged[of_fold(name, q)] for name in names] == [unseen] * 3
+            assert [unchanged[of_fold(name, q)] for name in names] == [unseen] * 4
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -185,7 +190,7 @@ def test_ladders_of_the_fit_do_not_go_with_given_forests():
 def test_every_layer_solves_its_own_problem(regime):
     X, y = made_data("numbers")
     model = model_of("numbers", regime, tol=1e-12).fit(X, y)
-    n_layers = 3 if regime == "honest" else 9
+    n_layers = 4 if regime == "honest" else 12
     assert len(model.fits_) == n_layers
     for fit in model.fits_:
         rows = fit.map.to_csr().toarray()
@@ -210,7 +215,7 @@ def test_a_cross_fit_blend_is_the_mean_of_its_folds(task):
     constants = []
     for q, part in enumerate(predictors):
         total = 0.0
-        for fit in model.fits_[3 * q : 3 * q + 3]:
+        for fit in model.fits_[4 * q : 4 * q + 4]:
             total = total + N_FOLDS * fit.share * fit.scores(fit.map.on(new))
         for bare in model.bare_fits_[2 * q : 2 * q + 2]:
             total = total + N_FOLDS * bare.share * bare.scores(bare.part.whole.on(new))

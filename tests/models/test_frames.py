@@ -113,6 +113,8 @@ def test_honest_trees_know_nothing_of_the_fit_rows():
     model = small(KPPRegressor, "extra-trees", regime="honest", alpha=0.1).fit(frame, y)
     changed = frame.copy()
     changed.loc[model.fit_rows_, "ward"] = "only in the fit rows"
+    y = y.copy()
+    y[model.fit_rows_] = 100.0 * frame["ward"].isin(["east"])[model.fit_rows_]
     other = small(KPPRegressor, "extra-trees", regime="honest", alpha=0.1).fit(changed, y)
     assert np.array_equal(other.fit_rows_, model.fit_rows_)
     assert np.array_equal(other.apply(frame), model.apply(frame))
@@ -125,9 +127,11 @@ def test_trees_of_a_fold_know_nothing_of_its_rows():
     test = folds[0][1]
     changed = frame.copy()
     changed.loc[test, "ward"] = "only in this fold"
+    y_changed = y.copy()
+    y_changed[test] = 100.0 * frame["code"].isin(["k01", "k07"])[test]
     models = [
-        small(KPPRegressor, "extra-trees", cv=KFold(3), n_estimators=9).fit(f, y)
-        for f in (frame, changed)
+        small(KPPRegressor, "extra-trees", cv=KFold(3), n_estimators=9).fit(*rows)
+        for rows in ((frame, y), (changed, y_changed))
     ]
     # The trees of the first group, which do not see the fold.
     first = [model.forest_.apply(frame)[:, :3] for model in models]

@@ -16,7 +16,7 @@ from kpp.forest.sets import packed_sets, pool_of, sets_of
 # A split holds a bit for each category: of more than these the most frequent ones are known.
 MOST_CATEGORIES = 1024
 # Up to so many categories are put in the order of the target's means, more by how many rows they
-# have: the means of many categories are mostly chance (docs/forests.md has the figures).
+# have: the means of many categories are mostly chance (benchmarks/results/category_orders.md).
 MOST_BY_TARGET = 32
 # The mean of a category counts as if so many rows more had the mean of all.
 PRIOR_ROWS = 10.0

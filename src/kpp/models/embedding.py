@@ -140,7 +140,7 @@ class KPPEmbedding(TransformerMixin, ShowsItsFit):
         Parameters
         ----------
         X : array-like or data frame of shape (n_rows, n_features)
-            Rows. Categorical columns of a data frame where the forest takes them ("boosted").
+            Rows. A data frame may have columns of strings and categories.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs), optional
             Target. A given forest that recorded statistics of its own target is weighted by
             those, not by `y`.

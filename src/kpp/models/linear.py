@@ -126,7 +126,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         Parameters
         ----------
         X : array-like or data frame of shape (n_rows, n_features)
-            Rows.
+            Rows. A data frame may have columns of strings and categories, with values missing.
         y : array-like of shape (n_rows,) or (n_rows, n_outputs)
             Target.
         sample_weight : array-like of shape (n_rows,), optional
