@@ -9,13 +9,14 @@ plays no part. A run that is broken off goes on where it was.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from accuracy_blend import MOST_ROWS, data_sets
+from accuracy_blend import MOST_ROWS, RIVAL, data_sets
 from accuracy_defaults import prepared
 from scipy.special import log_softmax
 from sklearn.ensemble import (
@@ -54,6 +55,7 @@ def variants(classification: bool, n_rows: int) -> dict[str, Any]:
     return {
         "trees": extra(300, **leaf),
         "ladders": Ladders(),
+        "linear": None,
         "boosted": boosted(classification, n_rows),
         "100 rounds of .1": boosted(classification, n_rows, max_iter=100, learning_rate=0.1),
         "50 rounds of .15": boosted(classification, n_rows, max_iter=50, learning_rate=0.15),
@@ -96,7 +98,10 @@ def variants(classification: bool, n_rows: int) -> dict[str, Any]:
 def candidates(
     spec: Any, classification: bool, X: Any, y: Any, X_test: Any, seed: int
 ) -> dict[str, Any]:
-    """Out-of-fold and test scores of the layer and the bare ensemble of one forest."""
+    """Out-of-fold and test scores of the layer and the bare ensemble of one forest.
+
+    None stands for linear terms, which are fitted beside ladders and taken without them.
+    """
     found: dict[str, Any] = {}
     original = blending.stacking_weights
 
@@ -105,7 +110,8 @@ def candidates(
         return original(loss, scores, *rest, **named)
 
     kind = KPPClassifier if classification else KPPRegressor
-    model = kind([("block", spec)], combine="blend", main_effects=None, random_state=seed)
+    effects, forest = (None, spec) if spec is not None else ("linear", Ladders())
+    model = kind([("block", forest)], combine="blend", main_effects=effects, random_state=seed)
     start = time.process_time()
     blending.stacking_weights = spy
     try:
@@ -114,8 +120,11 @@ def candidates(
             model.fit(X, y)
     finally:
         blending.stacking_weights = original
-    at = model.map_.blocks[0][1].on(X_test)
-    test = [fit.scores(at) for fit in (*model.fits_, *model.bare_fits_)]
+    at = [block.on(X_test) for _, block in model.map_.blocks]
+    test = [fit.scores(own) for fit, own in zip(model.fits_, at, strict=True)]
+    test += [fit.scores(at[0]) for fit in model.bare_fits_]
+    if spec is None:
+        found["out_of_fold"], test = found["out_of_fold"][1:], test[1:]
     return found | {"test": np.array(test), "seconds": time.process_time() - start}
 
 
@@ -146,6 +155,105 @@ def split_of(name: str, data_dir: str, classification: bool, seed: int) -> Any:
     return train_test_split(X, y, test_size=0.2, random_state=seed, stratify=own)
 
 
+# Blends that are compared; the first is what the others are held against.
+COMBINATIONS: dict[str, list[str]] = {
+    "first: 300 trees, 200 rounds of .05, ladders": ["trees", "boosted", "ladders"],
+    "without main effects": ["trees", "boosted"],
+    "linear terms": ["trees", "boosted", "linear"],
+    "ladders and linear terms": ["trees", "boosted", "ladders", "linear"],
+} | {
+    f"both, {variant}": ["trees", variant, "ladders", "linear"]
+    for variant in (
+        "100 rounds of .1",
+        "500 rounds",
+        "8 leaves",
+        "leaves of 10",
+        "leaves of 5",
+        "leaves of 5, 8 leaves",
+        "leaves of 2, 8 leaves",
+        "leaves of 5, 100 rounds of .1",
+        "leaves of 5, 8 leaves, 100 rounds of .1",
+        "50 rounds of .15",
+        "30 rounds of .2",
+    )
+}
+COMBINATIONS |= {
+    "both, 150 trees": ["150 trees", "boosted", "ladders", "linear"],
+    "both, trees with leaves of 3": ["trees, leaves of 3", "boosted", "ladders", "linear"],
+    "both, leaves of 5, 100 rounds of .1, 150 trees": [
+        *("150 trees", "leaves of 5, 100 rounds of .1", "ladders", "linear"),
+    ],
+    "both, and a random forest": ["trees", "boosted", "ladders", "linear", "random forest"],
+}
+
+
+def to_markdown(cache: Path, sets: list[tuple[str, str, bool]], seeds: list[int]) -> str:
+    """Every combination against the first and against CatBoost, by task."""
+    rivals = {}
+    known = Path(__file__).parent / "results" / "accuracy_blend.jsonl"
+    for line in known.read_text().splitlines():
+        row = json.loads(line)
+        if row["method"] == RIVAL:
+            rivals[row["data"], row["seed"]] = row["loss"], row["cpu_seconds"]
+
+    def part(name: str, seed: int, variant: str) -> Any:
+        path = _path(cache, name, seed, variant)
+        return dict(np.load(path)) if path.exists() else None
+
+    lines = [
+        "# What a blend should hold",
+        "",
+        "Written by `benchmarks/blend_study.py`: the development sets, at most 7,500 rows, 20% held "
+        f"out, seeds {', '.join(map(str, seeds))}. Change: mean and median over the sets of the "
+        "logarithm of the loss against the first line's, and on how many sets it is lower. Wins, "
+        "median ratio and time (processor seconds of all parts) against CatBoost at its own 1,000 "
+        "rounds, as in `accuracy_blend.jsonl`. Cells are compared on the sets that both have.",
+        "",
+    ]
+    tasks = {"numbers": (False, 0), "two classes": (True, 2), "more classes": (True, 3)}
+    for title, (classification, least) in tasks.items():
+        found: dict[str, dict[Any, tuple[float, float]]] = {}
+        for _, name, has_classes in sets:
+            if has_classes != classification:
+                continue
+            for seed in seeds:
+                for combination, variants_of in COMBINATIONS.items():
+                    parts = [part(name, seed, variant) for variant in variants_of]
+                    if any(own is None for own in parts):
+                        continue
+                    y, y_test = parts[0]["y"], parts[0]["y_test"]
+                    n_classes = len(np.unique(y)) if classification else 0
+                    if classification and (n_classes > 2) != (least > 2):
+                        continue
+                    seconds = sum(float(own["seconds"]) for own in parts)
+                    loss = blend(parts, y, y_test)
+                    found.setdefault(combination, {})[name, seed] = loss, seconds
+        lines += [
+            f"## {title}",
+            "",
+            "| blend | sets | change, mean | median | lower on | CatBoost: wins | ratio | time |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
+        first = found.get(next(iter(COMBINATIONS)), {})
+        for combination, own in found.items():
+            keys = [key for key in own if key in first]
+            change = np.array([np.log(own[key][0] / first[key][0]) for key in keys])
+            rival = [key for key in keys if key in rivals]
+            ratio = np.array([own[key][0] / rivals[key][0] for key in rival])
+            slower = np.median([own[key][1] / rivals[key][1] for key in rival]) if rival else np.nan
+            lines.append(
+                f"| {combination} | {len(keys)} | {change.mean():+.3f} | {np.median(change):+.4f} "
+                f"| {(change < 0).sum()} | {(ratio < 1).sum()} of {len(rival)} "
+                f"| {np.median(ratio):.3f} | {slower:.2f} |"
+            )
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _path(cache: Path, name: str, seed: int, variant: str) -> Path:
+    return cache / f"{name}-{seed}-{variant.replace(' ', '_')}.npz"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data-dir", type=Path, required=True)
@@ -155,6 +263,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--most-classes", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=np.inf)
+    parser.add_argument("--out", type=Path, help="folder for the page of what is in the cache")
     arguments = parser.parse_args()
     end = time.monotonic() + 60 * arguments.minutes
     arguments.cache.mkdir(parents=True, exist_ok=True)
@@ -166,15 +275,19 @@ def main() -> None:
             if classification and len(np.unique(y)) > arguments.most_classes:
                 continue
             for variant, spec in variants(classification, len(y)).items():
-                path = arguments.cache / f"{name}-{seed}-{variant.replace(' ', '_')}.npz"
+                path = _path(arguments.cache, name, seed, variant)
                 if path.exists() or (arguments.only and variant not in arguments.only):
                     continue
                 if time.monotonic() > end:
-                    return
+                    continue
                 found = candidates(spec, classification, X, y, X_test, seed)
                 np.savez(path, y=y, y_test=y_test, **found)
                 alone = blend([found], y, y_test)
                 print(name, seed, variant, f"{alone:.4g}", f"{found['seconds']:.1f} s", flush=True)
+    if arguments.out is not None:
+        sets = data_sets(arguments.data_dir)
+        page = to_markdown(arguments.cache, sets, arguments.seeds)
+        (arguments.out / "blend_study.md").write_text(page)
 
 
 if __name__ == "__main__":
