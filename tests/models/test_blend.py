@@ -395,7 +395,6 @@ def test_a_class_that_a_fold_lacks():
         ({"alpha_selection": "frozen"}, "fold-grown"),
         ({"alpha_selection": "regrown"}, "fold-grown"),
         ({"max_norm": 1.0}, "max_norm"),
-        ({"main_effects": "linear"}, "ladders"),
         ({"main_effects": "other"}, "main_effects"),
         ({"combine": "other"}, "combine"),
         ({"combine": None}, "combine"),
