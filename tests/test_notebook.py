@@ -154,6 +154,8 @@ def shown():
         "Tree": tree,
         "BlockMap": geometry.BlockMap([("a", embedding.map_), ("b", embedding.map_)]),
         "CenteredMap": classifier.map_.centered(),
+        "LinearMap": geometry.LinearMap(geometry.LinearTerms.fit(X)),
+        "LinearTerms": geometry.LinearTerms.fit(X),
         "PathMap": embedding.map_,
         "LeaveOneFoldOut": regressor.leave_one_fold_out(Xd, yd),
         "OperatorConcentration": geometry.operator_concentration(embedding, X[:5]),

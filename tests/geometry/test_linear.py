@@ -80,7 +80,6 @@ def test_the_largest_norm_is_1_and_attained():
     assert terms.sup_norm() == pytest.approx(1, abs=1e-14)
     assert reached == pytest.approx(1, abs=1e-14)
     # With a centre: the largest over all corners, and over what misses.
-    center = np.random.default_rng(0).normal(size=5)
     corners = [
         [a, b, c, 2.0, d]
         for a in (low[0], high[0])
@@ -88,8 +87,10 @@ def test_the_largest_norm_is_1_and_attained():
         for c in (low[2], high[2])
         for d in (low[4], high[4], np.nan)
     ]
-    largest = np.linalg.norm(terms.coordinates(corners) - center, axis=1).max()
-    assert terms.sup_norm(center) == pytest.approx(largest, rel=1e-14)
+    away = np.array([0, 0, 0, 0, -5.0])  # from here what misses is farthest
+    for center in [*np.random.default_rng(0).normal(size=(20, 5)), away]:
+        largest = np.linalg.norm(terms.coordinates(corners) - center, axis=1).max()
+        assert terms.sup_norm(center) == pytest.approx(largest, rel=1e-14)
 
 
 def test_columns_of_frames_by_what_they_hold():

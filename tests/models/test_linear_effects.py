@@ -150,13 +150,24 @@ def test_nothing_changes_beyond_the_training_range():
     assert len(np.unique(model.at(steps).linear_values[0][:, 0])) == 500
 
 
-def test_columns_that_a_forest_takes_for_categories_have_no_term():
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("alpha", ["auto", 1.0])
+def test_columns_that_a_forest_takes_for_categories_have_no_term(regime, alpha):
     X, y = made_data("numbers")
     X[:, 2] = np.random.default_rng(0).integers(0, 4, len(X))
     forest = HistGradientBoostingRegressor(max_iter=5, categorical_features=[2])
-    model = model_of("numbers", forest, alpha=1.0).fit(X, y)
-    assert 2 not in linear_of(model).terms.column
-    assert 2 in linear_of(model_of("numbers", "boosted", alpha=1.0).fit(X, y)).terms.column
+    parameters = {"regime": regime, "alpha": alpha}
+    for spec, expected in ((forest, False), ("boosted", True)):
+        model = model_of("numbers", spec, **parameters).fit(X, y)
+        assert all((2 in terms.terms.column) == expected for terms in model.additive_.linear)
+
+
+def test_the_average_of_left_out_folds_has_their_terms():
+    X, y = made_data("numbers")
+    found = model_of("numbers", "extra-trees").leave_one_fold_out(X, y, alpha=1.0)
+    mean = np.mean([model.predict(X) for model in found.models], axis=0)
+    np.testing.assert_allclose(found.averaged.scores(X)[:, 0], mean, rtol=1e-10)
+    assert [terms.name for terms in found.averaged.linear] == [f"fold{q}_linear" for q in range(3)]
 
 
 def test_what_is_refused():

@@ -22,6 +22,7 @@ from scipy.spatial.distance import cdist
 from kpp._checks import check_sample_weight
 from kpp._parallel import one_blas_thread
 from kpp._rows import columns_of
+from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray, OffsetArray
 from kpp.forest.coded import CodedRows
 from kpp.geometry.maps import MapBlock
@@ -31,7 +32,7 @@ SMALLEST, LARGEST = 1e-290, 1e290
 
 
 @dataclass(frozen=True, eq=False)
-class LinearTerms:
+class LinearTerms(Shown):
     r"""Which columns have a linear term, and how a value becomes a coordinate.
 
     A column of numbers that varies has one coordinate, :math:`c\,(\mathrm{clip}(x_j) - m_j) /

@@ -69,10 +69,11 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     center : {"zero", "partition"}, default="zero"
         What the penalty shrinks to. "partition", in the honest regime: the coefficients of a
         shared model of the partition fold, whose trees are used.
-    main_effects : {"auto", "ladders"} or None, default="auto"
-        Trees of one column each, split at quantiles without a look at labels, as one more block.
-        "auto" is "ladders" in a blend, otherwise None; given forests, of the regime "fixed", get
-        none, for they are of other data. "linear" is not built yet.
+    main_effects : {"auto", "ladders", "linear"} or None, default="auto"
+        One more block, which no label has a part in. "ladders": trees of one column each, split at
+        quantiles. "linear": the columns of numbers themselves, standardised and clipped to their
+        range in the training rows; columns of categories have no term. "auto" is both in a blend,
+        otherwise None; given forests, of the regime "fixed", get none, for they are of other data.
     combine : {"auto", "blend", "joint"}, default="auto"
         How several forests come together. "joint": one linear layer on all of them. "blend":
         every forest has a linear layer with an alpha of its own, its bare ensemble is a second

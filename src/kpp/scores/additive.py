@@ -220,10 +220,12 @@ class AdditiveForest(Shown):
         return cls(tuple(blocks), np.asarray(intercept, dtype=np.float64), classes, tuple(linear))
 
     def __repr__(self) -> str:
+        n_terms = sum(len(block.terms) for block in self.linear)
         return (
             f"AdditiveForest(n_trees={self.n_trees}, "
             f"n_nodes={sum(block.forest.n_nodes for block in self.blocks)}, "
-            f"n_scores={self.n_scores})"
+            + (f"n_linear_terms={n_terms}, " if self.linear else "")
+            + f"n_scores={self.n_scores})"
         )
 
     @property
