@@ -1,9 +1,9 @@
 """Which ensembles a blend should hold: candidates once, combinations for nothing.
 
 Run ``python benchmarks/blend_study.py --data-dir FOLDER --cache CACHE --out benchmarks/results``.
-Every variant of a block is fitted alone on every development set, on the same folds; its out-of-fold
-and test scores are kept in the cache. A blend of any variants then costs only its weights. The suite
-plays no part. A run that is broken off goes on where it was.
+Every variant of a block is fitted alone on every development set, on the same folds; its
+out-of-fold and test scores are kept in the cache. A blend of any variants then costs only its
+weights. The suite plays no part. A run that is broken off goes on where it was.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import time
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from accuracy_blend import MOST_ROWS, RIVAL, data_sets
@@ -29,7 +30,6 @@ from sklearn.ensemble import (
 )
 from sklearn.model_selection import train_test_split
 
-import kpp.models.blend as blending
 from kpp import KPPClassifier, KPPRegressor
 from kpp.forest import Ladders
 from kpp.solvers import SquaredLoss, log_loss, stacking_weights
@@ -103,26 +103,21 @@ def candidates(
     None stands for linear terms, which are fitted beside ladders and taken without them.
     """
     found: dict[str, Any] = {}
-    original = blending.stacking_weights
 
     def spy(loss: Any, scores: Any, *rest: Any, **named: Any) -> Any:
         found.setdefault("out_of_fold", np.array(scores))
-        return original(loss, scores, *rest, **named)
+        return stacking_weights(loss, scores, *rest, **named)
 
     kind = KPPClassifier if classification else KPPRegressor
     effects, forest = (None, spec) if spec is not None else ("linear", Ladders())
     model = kind([("block", forest)], combine="blend", main_effects=effects, random_state=seed)
     start = time.process_time()
-    blending.stacking_weights = spy
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model.fit(X, y)
-    finally:
-        blending.stacking_weights = original
+    with warnings.catch_warnings(), patch("kpp.models.blend.stacking_weights", spy):
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
     at = [block.on(X_test) for _, block in model.map_.blocks]
     test = [fit.scores(own) for fit, own in zip(model.fits_, at, strict=True)]
-    test += [fit.scores(at[0]) for fit in model.bare_fits_]
+    test += [fit.scores(at[0]) for fit in model.bare_fits_ or ()]
     if spec is None:
         found["out_of_fold"], test = found["out_of_fold"][1:], test[1:]
     return found | {"test": np.array(test), "seconds": time.process_time() - start}
@@ -203,9 +198,9 @@ def to_markdown(cache: Path, sets: list[tuple[str, str, bool]], seeds: list[int]
     lines = [
         "# What a blend should hold",
         "",
-        "Written by `benchmarks/blend_study.py`: the development sets, at most 7,500 rows, 20% held "
-        f"out, seeds {', '.join(map(str, seeds))}. Change: mean and median over the sets of the "
-        "logarithm of the loss against the first line's, and on how many sets it is lower. Wins, "
+        "Written by `benchmarks/blend_study.py`: the development sets, at most 7,500 rows, 20% "
+        f"held out, seeds {', '.join(map(str, seeds))}. Change: mean and median over the sets of "
+        "the logarithm of the loss against the first line's, and on how many sets it is lower. Wins, "
         "median ratio and time (processor seconds of all parts) against CatBoost at its own 1,000 "
         "rounds, as in `accuracy_blend.jsonl`. Cells are compared on the sets that both have.",
         "",
