@@ -1,9 +1,9 @@
 """Log loss and error rate on several classes: KPP at its defaults, and its rivals.
 
-Run ``python benchmarks/accuracy_multiclass.py --data-dir FOLDER --out benchmarks/results``. The sets
-are the development sets of several classes, and iris, wine and digits of scikit-learn. Every method
-gets the same columns and one thread, and otherwise its library's defaults. What is done is kept line
-by line in ``accuracy_multiclass.jsonl``: a run that is broken off goes on there.
+Run ``python benchmarks/accuracy_multiclass.py --data-dir FOLDER --out benchmarks/results``. The
+sets are the development sets of several classes, and iris, wine and digits of scikit-learn. Every
+method gets the same columns and one thread, and otherwise its library's defaults. What is done is
+kept line by line in ``accuracy_multiclass.jsonl``: a run that is broken off goes on there.
 """
 
 from __future__ import annotations

@@ -202,7 +202,8 @@ def to_markdown(cache: Path, sets: list[tuple[str, str, bool]], seeds: list[int]
         f"held out, seeds {', '.join(map(str, seeds))}. Change: mean and median over the sets of "
         "the logarithm of the loss against the first line's, and on how many sets it is lower. "
         "Wins, median ratio and time (processor seconds of all parts) against CatBoost at its own "
-        "1,000 rounds, as in `accuracy_blend.jsonl`. Cells are compared on the sets that both have.",
+        "1,000 rounds, as in `accuracy_blend.jsonl`. Lines are compared on the sets that both "
+        "have.",
         "",
     ]
     tasks = {"numbers": (False, 0), "two classes": (True, 2), "more classes": (True, 3)}
