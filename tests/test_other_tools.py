@@ -214,7 +214,8 @@ def test_grid_search_over_alpha(estimator):
     search = GridSearchCV(small(estimator), grid, cv=3).fit(rows, y)
     scores = search.cv_results_["mean_test_score"]
     assert search.best_params_["alpha"] == grid["alpha"][np.argmax(scores)] != 1e3
-    assert search.best_estimator_.alpha_ == search.best_params_["alpha"]
+    alphas = search.best_estimator_.alpha_  # one for each block
+    assert list(alphas.values()) == [pytest.approx(search.best_params_["alpha"])] * len(alphas)
     assert search.score(rows, y) > scores.max() - 0.1
 
 
@@ -251,7 +252,9 @@ def test_pipelines_and_their_output(estimator):
     pipeline.fit(frame_of(rows), y)
     assert pipeline[-1].feature_names_in_.tolist() == [f"x{j}" for j in range(6)]
     plain = make_pipeline(StandardScaler(), small(estimator)).fit(rows, y)
-    assert np.array_equal(pipeline.predict(frame_of(rows)), plain.predict(rows))
+    # The scaler's means are rounded differently in a frame.
+    scores = pipeline[-1](pipeline[:-1].transform(frame_of(rows)))
+    np.testing.assert_allclose(scores, plain[-1](plain[:-1].transform(rows)), rtol=1e-9)
     pipeline.set_params(**{f"{estimator.__name__.lower()}__alpha": 7.0})
     assert pipeline[-1].alpha == 7.0
 

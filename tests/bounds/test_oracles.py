@@ -95,7 +95,9 @@ def test_the_papers_gain_on_breast_cancer():
 
 def test_multiclass_and_several_forests():
     X3, y3 = load_iris(return_X_y=True)
-    model = KPPClassifier([("a", "extra-trees"), ("b", "random-forest")], n_estimators=4, alpha=0.1)
+    model = KPPClassifier(
+        [("a", "extra-trees"), ("b", "random-forest")], combine="joint", n_estimators=4, alpha=0.1
+    )
     oracles = partition_oracles(model.fit(X3, y3), X3, y3)
     assert oracles.root == pytest.approx(np.log(3))
     assert len(oracles.per_tree.gain) == 8

@@ -189,7 +189,9 @@ def test_fixed_and_honest_fail_only_where_they_do(honest):
 )
 def test_several_forests_have_a_larger_norm(forests, is_attained):
     named = list(zip("ab", forests, strict=True))
-    model = KPPRegressor(named, n_estimators=5, alpha=1.0, random_state=0).fit(DX, DY)
+    model = KPPRegressor(named, combine="joint", n_estimators=5, alpha=1.0, random_state=0).fit(
+        DX, DY
+    )
     report = risk_bounds(model, DX, DY)
     sup = model.map_.sup_norm()
     assert sup <= np.sqrt(2) * (1 + 1e-15)

@@ -36,7 +36,11 @@ MODELS = {
     ),
     "fixed": KPPRegressor(FOREST, alpha=1.0, regime="fixed"),
     "two forests": KPPRegressor(
-        [("a", "extra-trees"), ("b", "random-forest")], n_estimators=6, alpha=1.0, random_state=0
+        [("a", "extra-trees"), ("b", "random-forest")],
+        combine="joint",
+        n_estimators=6,
+        alpha=1.0,
+        random_state=0,
     ),
     "cross-fit": KPPRegressor(
         "extra-trees", n_estimators=6, alpha=1.0, regime="cross-fit", cv=3, random_state=0
@@ -191,7 +195,9 @@ def test_other_ends_of_a_pipeline_are_refused():
 @pytest.mark.parametrize("forest", ["extra-trees", [("a", "extra-trees"), ("b", "boosted")]])
 def test_folds_are_the_linear_layers_of_the_fit(forest):
     cv = KFold(3, shuffle=True, random_state=0)
-    model = KPPClassifier(forest, n_estimators=6, regime="cross-fit", cv=cv, random_state=0)
+    model = KPPClassifier(
+        forest, n_estimators=6, combine="joint", regime="cross-fit", cv=cv, random_state=0
+    )
     model.fit(X, Y)
     report = risk_bounds(model, X, Y)
     for q, fit in enumerate(model.fits_):

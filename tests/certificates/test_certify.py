@@ -302,7 +302,9 @@ def test_real_forests_of_other_tasks():
         assert (certificate.radius >= certificate.lipschitz).all()
     model = KPPRegressor("boosted", n_estimators=20, alpha=0.1, random_state=0).fit(X, y)
     assert_nothing_changes_inside(model, X, X, 40.0)
-    model = KPPRegressor([("a", "random-forest"), ("b", "boosted")], n_estimators=9, alpha=0.1)
+    model = KPPRegressor(
+        [("a", "random-forest"), ("b", "boosted")], combine="joint", n_estimators=9, alpha=0.1
+    )
     assert_nothing_changes_inside(model.fit(X, y), X, X, 40.0)
 
 

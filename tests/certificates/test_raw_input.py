@@ -237,7 +237,9 @@ def test_a_column_that_blocks_read_in_two_ways():
     y = (rows[:, 0] == 20) ^ (rows[:, 1] > 0)
     boosted = HistGradientBoostingClassifier(max_iter=5, categorical_features=[0])
     plain = RandomForestClassifier(5, random_state=0)
-    model = KPPClassifier([("a", plain), ("b", boosted)], alpha=1e-3, random_state=0).fit(rows, y)
+    model = KPPClassifier(
+        [("a", plain), ("b", boosted)], combine="joint", alpha=1e-3, random_state=0
+    ).fit(rows, y)
     for function in (lambda: collapse(model), lambda: certify_raw(model, rows[:3])):
         with pytest.raises(TypeError, match="Column 0 is categorical in one block"):
             function()
@@ -282,7 +284,9 @@ def test_other_tasks():
         iris, kinds
     )
     assert_sound(model, iris[::10], certify_raw(model, iris[::10]))
-    model = KPPRegressor([("a", "random-forest"), ("b", "boosted")], n_estimators=6, alpha=1.0)
+    model = KPPRegressor(
+        [("a", "random-forest"), ("b", "boosted")], combine="joint", n_estimators=6, alpha=1.0
+    )
     model.fit(DX, DY)
     certificate = certify_raw(model, DX[:8], scale=DX.std(axis=0), epsilon=50.0, effort=5000)
     assert_sound(model, DX[:8], certificate, 50.0)

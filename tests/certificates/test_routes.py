@@ -76,7 +76,7 @@ def test_counterexamples_are_predicted_in_one_batch(routed):
 
 def test_one_route_for_each_block(routed):
     blocks = [("a", "extra-trees"), ("b", "random-forest")]
-    model = KPPRegressor(blocks, alpha=0.5, **SETTINGS).fit(DX, DY)
+    model = KPPRegressor(blocks, combine="joint", alpha=0.5, **SETTINGS).fit(DX, DY)
     del routed[:]
     certify(model, DX[:7], epsilon=9.0)
     assert routed == [7, 7]

@@ -16,10 +16,11 @@ def folder(tmp_path_factory):
     frame = mixed_table()
     frame.drop(columns="label").to_csv(place / "reg.csv", index=False)
     frame.drop(columns="price").to_csv(place / "cls.csv", index=False)
-    common = ["--trees", "12", "--jobs", "1", "--quiet", "--id", "id", "--out"]
+    plain = ["--forest", "extra-trees", "--trees", "12", "--jobs", "1", "--quiet"]
+    common = [*plain, "--id", "id", "--out"]
     assert main(["fit", f"{place}/reg.csv", "--target", "price", *common, f"{place}/reg.kpp"]) == 0
     assert main(["fit", f"{place}/cls.csv", "--target", "label", *common, f"{place}/cls.kpp"]) == 0
-    iris = ["fit", "iris", "--trees", "12", "--jobs", "1", "--quiet", "--out", f"{place}/iris.kpp"]
+    iris = ["fit", "iris", *plain, "--out", f"{place}/iris.kpp"]
     assert main(iris) == 0
     return place
 

@@ -23,7 +23,9 @@ MODELS = {
     "regression": (KPPRegressor("extra-trees", n_estimators=10, alpha=1.0, random_state=0), DX, DY),
     "boosted": (KPPRegressor("boosted", n_estimators=10, alpha=1.0, random_state=0), DX, DY),
     "two forests": (
-        KPPRegressor([("a", "extra-trees"), ("b", "boosted")], n_estimators=5, alpha=0.1),
+        KPPRegressor(
+            [("a", "extra-trees"), ("b", "boosted")], combine="joint", n_estimators=5, alpha=0.1
+        ),
         DX,
         DY,
     ),

@@ -260,7 +260,9 @@ def test_fit_takes_the_fit_fold():
 
 
 def test_several_forests_and_one_tree():
-    model = KPPRegressor([("a", "extra-trees"), ("b", "boosted")], n_estimators=6, alpha=1.0)
+    model = KPPRegressor(
+        [("a", "extra-trees"), ("b", "boosted")], combine="joint", n_estimators=6, alpha=1.0
+    )
     found = diagnose(model.fit(DX, DY), DX, DY, sample="train")
     assert found["half_forest_discrepancy"] > 0
     single = KPPRegressor(RandomForestRegressor(1, max_depth=3, random_state=0), alpha=1.0)

@@ -55,7 +55,7 @@ def _models():
             KPPClassifier("extra-trees", alpha=1e-3, **SMALL),
             *load_iris(return_X_y=True),
         ),
-        "blocks": (KPPRegressor(blocks, alpha=0.1, random_state=0), X, y),
+        "blocks": (KPPRegressor(blocks, combine="joint", alpha=0.1, random_state=0), X, y),
         # Not scaled: forests of both precisions tell no values apart that differ by a rounding.
         "blend": (KPPRegressor("blend", alpha=0.1, cv=3, **SMALL), unscaled, y),
         "blend of classes": (

@@ -181,7 +181,9 @@ def test_cross_fit_rows_act_through_the_trees_of_their_fold():
 def test_cross_fit_with_blocks():
     X, y = load_diabetes(return_X_y=True)
     forests = [("et", "extra-trees"), ("rf", "random-forest")]
-    model = KPPRegressor(forests, regime="cross-fit", cv=3, alpha=0.1, **SMALL).fit(X, y)
+    model = KPPRegressor(
+        forests, combine="joint", regime="cross-fit", cv=3, alpha=0.1, **SMALL
+    ).fit(X, y)
     explanation = explain_training_rows(model, X[0])
     assert explanation.partition == 0
     assert explanation.residual < 1e-10 * explanation.score

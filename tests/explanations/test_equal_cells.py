@@ -74,7 +74,7 @@ def two_precisions():
         ("single", RandomForestRegressor(8, max_depth=2, bootstrap=False, random_state=0)),
         ("double", HistGradientBoostingRegressor(max_iter=8, max_leaf_nodes=4)),
     ]
-    return KPPRegressor(forests, alpha=0.1, random_state=0).fit(X, y), X
+    return KPPRegressor(forests, combine="joint", alpha=0.1, random_state=0).fit(X, y), X
 
 
 def shallow_weighted():

@@ -202,7 +202,7 @@ def test_forests_that_compare_in_different_precisions():
         ("hgb", HistGradientBoostingRegressor(max_iter=8, min_samples_leaf=5)),
         ("et", ExtraTreesRegressor(3, min_samples_leaf=3)),
     ]
-    model = KPPRegressor(blocks, alpha=0.1, random_state=0).fit(X, y)
+    model = KPPRegressor(blocks, combine="joint", alpha=0.1, random_state=0).fit(X, y)
     check_rules(model, X, ROWS)
     rows = X[:40].copy()
     for i, row in enumerate(rows):

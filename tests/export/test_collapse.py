@@ -57,7 +57,7 @@ MODELS = {
     "honest": lambda: (KPPRegressor("random-forest", regime="honest", **SETTINGS), X, Y),
     "cross-fit": lambda: (KPPRegressor("extra-trees", regime="cross-fit", **SETTINGS), X, Y),
     "blocks": lambda: (
-        KPPRegressor([("a", "random-forest"), ("b", "extra-trees")], **SETTINGS),
+        KPPRegressor([("a", "random-forest"), ("b", "extra-trees")], combine="joint", **SETTINGS),
         X,
         Y,
     ),
@@ -297,7 +297,9 @@ def test_categorical_splits_are_refused_by_name():
 
 
 def test_blocks_of_both_precisions_become_one_forest():
-    model = KPPRegressor([("a", "random-forest"), ("b", "boosted")], **SETTINGS).fit(X, Y)
+    model = KPPRegressor(
+        [("a", "random-forest"), ("b", "boosted")], combine="joint", **SETTINGS
+    ).fit(X, Y)
     collapsed = collapse(model)
     rows = np.vstack([beside_thresholds(f, X, 1000) for _, f in model.forest_])
     assert collapsed.forest.dtype == np.float64
@@ -313,7 +315,9 @@ def test_blocks_grown_for_other_targets_become_one_forest():
         "words": RandomForestClassifier(3, random_state=0).fit(X, np.where(labels, "a", "b")),
     }
     blocks = [(name, FrozenEstimator(forest)) for name, forest in forests.items()]
-    model = KPPRegressor(blocks, regime="fixed", alpha=0.5, node_weight="uniform").fit(X, Y)
+    model = KPPRegressor(
+        blocks, combine="joint", regime="fixed", alpha=0.5, node_weight="uniform"
+    ).fit(X, Y)
     collapsed = collapse(model)
     assert np.array_equal(collapsed.scores(X)[:, 0], model.predict(X))
     assert collapsed.to_sklearn().predict(X) == pytest.approx(model.predict(X), rel=1e-12)

@@ -39,7 +39,7 @@ def fixed_forest():
 
 
 def shared():
-    return R(**SMALL).fit(*numbers())
+    return R("extra-trees", **SMALL).fit(*numbers())
 
 
 def boosted():
@@ -48,11 +48,11 @@ def boosted():
 
 
 def centred():
-    return R(regime="honest", center="partition", **SMALL).fit(*numbers())
+    return R("extra-trees", regime="honest", center="partition", **SMALL).fit(*numbers())
 
 
 def cross_fit():
-    return R(BLOCKS, regime="cross-fit", **SMALL).fit(*numbers())
+    return R(BLOCKS, combine="joint", regime="cross-fit", **SMALL).fit(*numbers())
 
 
 def blended():
@@ -62,7 +62,7 @@ def blended():
 MODELS = {
     "blend": blended,
     "blend of classes": lambda: C("blend", alpha=1e-3, **SMALL).fit(*classes()),
-    "ladders": lambda: R(main_effects="ladders", **SMALL).fit(*numbers()),
+    "ladders": lambda: R("extra-trees", main_effects="ladders", **SMALL).fit(*numbers()),
     "linear blend": lambda: C("blend", main_effects="linear", alpha=1e-3, **SMALL).fit(*classes()),
     "linear": lambda: R("boosted", main_effects="linear", **SMALL).fit(*numbers()),
     "linear, by fold": lambda: R(
@@ -75,15 +75,19 @@ MODELS = {
     "boosted": boosted,
     "centred": centred,
     "cross-fit": cross_fit,
-    "blocks": lambda: R(BLOCKS, **SMALL).fit(*numbers()),
+    "blocks": lambda: R(BLOCKS, combine="joint", **SMALL).fit(*numbers()),
     "by tree": lambda: R("boosted", normalize="tree", **SMALL).fit(*numbers()),
-    "targets": lambda: R(**SMALL).fit(*two_targets()),
+    "targets": lambda: R("extra-trees", **SMALL).fit(*two_targets()),
     "classes": lambda: C("boosted", **SMALL).fit(*classes()),
-    "given": lambda: R(alpha=1.0, **SMALL).fit(*numbers()),
-    "frozen": lambda: R(alpha_selection="frozen", alphas=[0.1, 1.0], **SMALL).fit(*numbers()),
-    "honest": lambda: C(regime="honest", **SMALL).fit(*classes()),
-    "centred classes": lambda: C(regime="honest", center="partition", **SMALL).fit(*classes()),
-    "one forest a fold": lambda: C(regime="cross-fit", **SMALL).fit(*classes()),
+    "given": lambda: R("extra-trees", alpha=1.0, **SMALL).fit(*numbers()),
+    "frozen": lambda: R("extra-trees", alpha_selection="frozen", alphas=[0.1, 1.0], **SMALL).fit(
+        *numbers()
+    ),
+    "honest": lambda: C("extra-trees", regime="honest", **SMALL).fit(*classes()),
+    "centred classes": lambda: C("extra-trees", regime="honest", center="partition", **SMALL).fit(
+        *classes()
+    ),
+    "one forest a fold": lambda: C("extra-trees", regime="cross-fit", **SMALL).fit(*classes()),
     "fixed": lambda: R(fixed_forest(), regime="fixed", cv=3).fit(*numbers()),
     "weights": lambda: R("boosted", **SMALL).fit(*numbers(), sample_weight=np.arange(90) % 4),
 }

@@ -39,6 +39,7 @@ MODELS = {
     ),
     "two forests": lambda: KPPRegressor(
         [("one", ExtraTreesRegressor(3, random_state=0)), ("two", ExtraTreesRegressor(4))],
+        combine="joint",
         alpha=0.1,
     ).fit(X, y),
     "embedding": lambda: KPPEmbedding(n_estimators=4, random_state=0).fit(X, y),

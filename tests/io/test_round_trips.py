@@ -77,25 +77,31 @@ def given_forest(model=None):
 
 
 MODELS = {
-    "shared": lambda: R(**SMALL).fit(*numbers()),
+    "shared": lambda: R("extra-trees", **SMALL).fit(*numbers()),
     "random forest": lambda: R("random-forest", **FIXED).fit(*numbers()),
-    "honest": lambda: R(regime="honest", **SMALL).fit(*numbers()),
-    "centred": lambda: R(regime="honest", center="partition", **SMALL).fit(*numbers()),
-    "cross-fit": lambda: R(regime="cross-fit", cv=3, **SMALL).fit(*numbers()),
+    "honest": lambda: R("extra-trees", regime="honest", **SMALL).fit(*numbers()),
+    "centred": lambda: R("extra-trees", regime="honest", center="partition", **SMALL).fit(
+        *numbers()
+    ),
+    "cross-fit": lambda: R("extra-trees", regime="cross-fit", cv=3, **SMALL).fit(*numbers()),
     "fixed": lambda: R(Forest.from_model(given_forest()), regime="fixed", **SEED).fit(*numbers()),
-    "blocks": lambda: R([("a", "extra-trees"), ("b", "boosted")], **SMALL).fit(*numbers()),
+    "blocks": lambda: R([("a", "extra-trees"), ("b", "boosted")], combine="joint", **SMALL).fit(
+        *numbers()
+    ),
     "cross-fit blocks": lambda: C(
         [("a", "extra-trees"), ("b", "random-forest")], regime="cross-fit", cv=3, **FIXED
     ).fit(*classes()),
-    "targets": lambda: R(**SMALL).fit(*two_targets()),
-    "one column of targets": lambda: R(**FIXED).fit(numbers()[0], numbers()[1][:, None]),
+    "targets": lambda: R("extra-trees", **SMALL).fit(*two_targets()),
+    "one column of targets": lambda: R("extra-trees", **FIXED).fit(
+        numbers()[0], numbers()[1][:, None]
+    ),
     "missing": lambda: R("random-forest", **SMALL).fit(*with_gaps()),
     "categories": lambda: R("boosted", **SMALL).fit(*frame()),
-    "leaf coordinates": lambda: R(coordinates="leaf", **FIXED).fit(*numbers()),
-    "leaf weights": lambda: R(leaf_weight=0.5, **FIXED).fit(*numbers()),
-    "normalised by tree": lambda: R(normalize="tree", **FIXED).fit(*numbers()),
-    "weighted": lambda: R(**SMALL).fit(*numbers(), sample_weight=np.arange(120) % 4),
-    "no intercept": lambda: R(fit_intercept=False, **FIXED).fit(*numbers()),
+    "leaf coordinates": lambda: R("extra-trees", coordinates="leaf", **FIXED).fit(*numbers()),
+    "leaf weights": lambda: R("extra-trees", leaf_weight=0.5, **FIXED).fit(*numbers()),
+    "normalised by tree": lambda: R("extra-trees", normalize="tree", **FIXED).fit(*numbers()),
+    "weighted": lambda: R("extra-trees", **SMALL).fit(*numbers(), sample_weight=np.arange(120) % 4),
+    "no intercept": lambda: R("extra-trees", fit_intercept=False, **FIXED).fit(*numbers()),
     "stumps": lambda: R(ExtraTreesRegressor(4, max_depth=1), **SEED).fit(*numbers()),
     "roots": lambda: R(ExtraTreesRegressor(4, max_leaf_nodes=2), **FIXED).fit(
         np.ones((20, 2)), np.arange(20.0)
@@ -111,23 +117,33 @@ MODELS = {
         HistGradientBoostingRegressor(max_iter=4, interaction_cst=[{0, 1}, {2, 3}]), **FIXED
     ).fit(*numbers()),
     "isolation": lambda: KPPEmbedding(IsolationForest(n_estimators=5), **SEED).fit(*numbers()),
-    "own folds": lambda: R(cv=KFold(3, shuffle=True, random_state=1), **SMALL).fit(*numbers()),
-    "groups": lambda: R(cv=GroupKFold(3), **SMALL).fit(*numbers(), groups=np.arange(120) % 7),
+    "own folds": lambda: R("extra-trees", cv=KFold(3, shuffle=True, random_state=1), **SMALL).fit(
+        *numbers()
+    ),
+    "groups": lambda: R("extra-trees", cv=GroupKFold(3), **SMALL).fit(
+        *numbers(), groups=np.arange(120) % 7
+    ),
     "listed folds": lambda: R(
         cv=[(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))], **SMALL
     ).fit(*numbers()),
-    "alphas": lambda: R(alphas=[0.1, np.float64(1.0)], scoring="r2", **SMALL).fit(*numbers()),
-    "two classes": lambda: C(**SMALL).fit(*classes((0, 1))),
-    "texts": lambda: C(**SMALL).fit(*classes(("no", "perhaps", "yes, π"))),
-    "objects": lambda: C(**FIXED).fit(
+    "alphas": lambda: R("extra-trees", alphas=[0.1, np.float64(1.0)], scoring="r2", **SMALL).fit(
+        *numbers()
+    ),
+    "two classes": lambda: C("extra-trees", **SMALL).fit(*classes((0, 1))),
+    "texts": lambda: C("extra-trees", **SMALL).fit(*classes(("no", "perhaps", "yes, π"))),
+    "objects": lambda: C("extra-trees", **FIXED).fit(
         classes()[0], np.array(["a", "b", "c"], dtype=object)[classes()[1]]
     ),
-    "truth": lambda: C(**FIXED).fit(*classes((False, True))),
-    "balanced": lambda: C(regime="honest", class_weight="balanced", **SMALL).fit(*classes()),
-    "class weights": lambda: C(class_weight={0: 1.0, 1: 2.0, 2: 0.5}, **FIXED).fit(*classes()),
-    "rare class": lambda: C(regime="cross-fit", cv=KFold(4), **(SMALL | {"n_estimators": 8})).fit(
-        classes()[0], np.where(np.arange(120) < 9, 3, classes()[1])
+    "truth": lambda: C("extra-trees", **FIXED).fit(*classes((False, True))),
+    "balanced": lambda: C("extra-trees", regime="honest", class_weight="balanced", **SMALL).fit(
+        *classes()
     ),
+    "class weights": lambda: C("extra-trees", class_weight={0: 1.0, 1: 2.0, 2: 0.5}, **FIXED).fit(
+        *classes()
+    ),
+    "rare class": lambda: C(
+        "extra-trees", regime="cross-fit", cv=KFold(4), **(SMALL | {"n_estimators": 8})
+    ).fit(classes()[0], np.where(np.arange(120) < 9, 3, classes()[1])),
     "stratified": lambda: C(
         RandomForestClassifier(5, class_weight={0: 1, 1: 2, 2: 3}), cv=StratifiedKFold(3), **SEED
     ).fit(*classes()),
@@ -137,7 +153,7 @@ MODELS = {
     "embedding of blocks": lambda: KPPEmbedding(
         [("a", "extra-trees"), ("b", RandomTreesEmbedding(3, random_state=0))], **SMALL
     ).fit(*numbers()),
-    "collapsed": lambda: C(**FIXED).fit(*classes()).collapse(),
+    "collapsed": lambda: C("extra-trees", **FIXED).fit(*classes()).collapse(),
     "collapsed categories": lambda: R("boosted", **FIXED).fit(*frame()).collapse(),
     "forest": lambda: Forest.from_model(ExtraTreesClassifier(4, random_state=0).fit(*classes())),
     "strange forest": lambda: random_forest(3),
@@ -192,9 +208,12 @@ def test_a_loaded_model_can_be_fitted_again(again):
 @pytest.mark.parametrize(
     ("model", "rows"),
     [
-        (lambda: C(**SMALL).fit(*classes()), classes),
-        (lambda: C(regime="honest", **SMALL).fit(*classes((0, 1))), lambda: classes((0, 1))),
-        (lambda: R(regime="cross-fit", cv=3, **SMALL).fit(*numbers()), numbers),
+        (lambda: C("extra-trees", **SMALL).fit(*classes()), classes),
+        (
+            lambda: C("extra-trees", regime="honest", **SMALL).fit(*classes((0, 1))),
+            lambda: classes((0, 1)),
+        ),
+        (lambda: R("extra-trees", regime="cross-fit", cv=3, **SMALL).fit(*numbers()), numbers),
         (lambda: R("boosted", **SMALL).fit(*frame()), frame),
         (lambda: R("random-forest", **SMALL).fit(*with_gaps()), with_gaps),
     ],
@@ -233,7 +252,7 @@ def test_whatever_is_asked_of_it(model, rows, again, differ):
 
 def test_certificates_of_raw_inputs(again, differ):
     X, y = classes((0, 1))
-    model = C(**FIXED).fit(X, y)
+    model = C("extra-trees", **FIXED).fit(X, y)
     ask = lambda m: kpp.certify_raw(m, X[:10])  # noqa: E731
     assert differ(ask(model), ask(again(model))) == []
 

@@ -27,7 +27,7 @@ def expected_failures(estimator):
 
 @parametrize_with_checks(
     [
-        estimator(n_estimators=5, regime=regime)
+        estimator("extra-trees", n_estimators=5, regime=regime)
         for estimator in (KPPRegressor, KPPClassifier)
         for regime in REGIMES
     ]

@@ -20,7 +20,8 @@ def diabetes():
 
 
 def regressor(**parameters):
-    return KPPRegressor("extra-trees", **({"n_estimators": 10, "random_state": 0} | parameters))
+    own = {"forest": "extra-trees", "n_estimators": 10, "random_state": 0, "combine": "joint"}
+    return KPPRegressor(**(own | parameters))
 
 
 @pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])

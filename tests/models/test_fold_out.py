@@ -22,7 +22,8 @@ BLOCKS = [("trees", "extra-trees"), ("boosted", "boosted")]
 
 
 def small(estimator=KPPRegressor, **parameters):
-    return estimator(**({"n_estimators": 5, "random_state": 0, "alpha": 0.1} | parameters))
+    own = {"forest": "extra-trees", "n_estimators": 5, "random_state": 0, "combine": "joint"}
+    return estimator(**(own | {"alpha": 0.1} | parameters))
 
 
 def test_the_papers_cross_fit_row():

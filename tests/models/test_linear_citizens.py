@@ -38,7 +38,8 @@ def cancer():
 
 
 def small(estimator, **parameters):
-    return estimator(**{"n_estimators": 5, "random_state": 0} | parameters)
+    own = {"forest": "extra-trees", "n_estimators": 5, "random_state": 0}
+    return estimator(**own | parameters)
 
 
 def test_a_search_over_every_kind_of_parameter(diabetes):

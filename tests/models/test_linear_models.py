@@ -37,7 +37,8 @@ def cancer():
 
 
 def small(estimator, **parameters):
-    return estimator(**({"n_estimators": 10, "random_state": 0} | parameters))
+    own = {"forest": "extra-trees", "n_estimators": 10, "random_state": 0, "combine": "joint"}
+    return estimator(**(own | parameters))
 
 
 # The linear layer.

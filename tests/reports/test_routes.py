@@ -30,7 +30,7 @@ def n_forests(model):
 def several_forests():
     X, y = _diabetes()
     X_train, y_train = X[::2], y[::2]
-    model = KPPRegressor([("a", "extra-trees"), ("b", "boosted")], cv=3, **SMALL)
+    model = KPPRegressor([("a", "extra-trees"), ("b", "boosted")], combine="joint", cv=3, **SMALL)
     return model.fit(X_train, y_train), X[1::2], y[1::2], (X_train, y_train)
 
 

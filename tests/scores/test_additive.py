@@ -24,7 +24,9 @@ def diabetes():
 
 @pytest.fixture(scope="module")
 def blocks(diabetes):
-    return KPPRegressor(BLOCKS, n_estimators=5, alpha=0.1, random_state=0).fit(*diabetes)
+    return KPPRegressor(BLOCKS, combine="joint", n_estimators=5, alpha=0.1, random_state=0).fit(
+        *diabetes
+    )
 
 
 def count_routes(monkeypatch):

@@ -214,7 +214,7 @@ class Grower:
         if isinstance(spec, str):
             spec = self._named(spec, len(data.X), classification, seed)
         targets = [data.labels]
-        if data.labels.ndim == 2 and traits_of(spec).one_target and not is_grown(spec):
+        if np.ndim(data.labels) == 2 and traits_of(spec).one_target and not is_grown(spec):
             targets = list(data.labels.T)
         with one_openmp_thread(is_small):
             grown = [
