@@ -466,7 +466,7 @@ def hostile_results():
     labels = np.array(["one", HOSTILE, "three"], dtype=object)[y]
     boosted = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype")
     blocks = [("trees", boosted), (HOSTILE, boosted)]
-    model = kpp.KPPClassifier(blocks, alpha=1e-2, random_state=0)
+    model = kpp.KPPClassifier(blocks, combine="joint", alpha=1e-2, random_state=0)
     model.fit(X, labels)
     row = X.iloc[[1]]
     return [

@@ -32,7 +32,8 @@ def copies(n_groups=150, size=10, seed=0):
 
 
 def honest(estimator=KPPClassifier, **settings):
-    common = {"n_estimators": 10, "regime": "honest", "center": "partition", "random_state": 0}
+    common = {"forest": "extra-trees", "n_estimators": 10, "random_state": 0}
+    common |= {"regime": "honest", "center": "partition"}
     return estimator(**common | {"alpha": 1e-3} | settings)
 
 

@@ -27,7 +27,8 @@ def frame_of(model, rows, y):
 
 
 def honest(estimator, **parameters):
-    common = {"n_estimators": 10, "regime": "honest", "center": "partition", "random_state": 0}
+    common = {"forest": "extra-trees", "n_estimators": 10, "random_state": 0}
+    common |= {"regime": "honest", "center": "partition"}
     return estimator(**(common | parameters))
 
 

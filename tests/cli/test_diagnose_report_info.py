@@ -14,7 +14,7 @@ from kpp.io import load, outline, save
 from kpp.tables.errors import UserError
 from kpp.tables.writing import replace_file
 
-FEW = ["--trees", "10", "--jobs", "1"]
+FEW = ["--forest", "extra-trees", "--trees", "10", "--jobs", "1"]
 
 
 def held_out_rows(n_rows, seed=0):

@@ -14,7 +14,7 @@ from kpp.io import describe, load
 from kpp.models.pipelines import has_learned
 from kpp.models.regimes import REGIMES
 
-FEW = ["--trees", "10", "--jobs", "1"]
+FEW = ["--forest", "extra-trees", "--trees", "10", "--jobs", "1"]
 
 
 def test_scores_are_those_of_the_saved_model_on_rows_it_has_not_seen(run, tmp_path, folder):

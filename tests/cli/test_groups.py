@@ -11,7 +11,7 @@ from kpp import risk_bounds
 from kpp.bounds.samples import SAY_SO
 from kpp.io import describe, load
 
-FEW = ["--trees", "25", "--jobs", "1", "--alpha", "0.01", "--quiet"]
+FEW = ["--forest", "extra-trees", "--trees", "25", "--jobs", "1", "--alpha", "0.01", "--quiet"]
 BY_GROUPS = "held-out kl by groups"
 
 

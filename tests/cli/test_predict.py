@@ -11,7 +11,7 @@ from cli_tables import HOSTILE
 
 from kpp.io import load
 
-FEW = ["--trees", "10", "--jobs", "1", "-q"]
+FEW = ["--forest", "extra-trees", "--trees", "10", "--jobs", "1", "-q"]
 
 
 def read(text):

@@ -57,9 +57,15 @@ def _models():
         ),
         "blocks": (KPPRegressor(blocks, combine="joint", alpha=0.1, random_state=0), X, y),
         # Not scaled: forests of both precisions tell no values apart that differ by a rounding.
-        "blend": (KPPRegressor("blend", alpha=0.1, cv=3, **SMALL), unscaled, y),
+        "blend": (
+            KPPRegressor("blend", main_effects="ladders", alpha=0.1, cv=3, **SMALL),
+            unscaled,
+            y,
+        ),
         "blend of classes": (
-            KPPClassifier("blend", alpha=1e-3, cv=3, n_estimators=4, random_state=0),
+            KPPClassifier(
+                "blend", main_effects="ladders", alpha=1e-3, cv=3, n_estimators=4, random_state=0
+            ),
             *load_iris(return_X_y=True),
         ),
         "cross-fit": (

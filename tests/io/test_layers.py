@@ -361,8 +361,9 @@ HOSTILE = {
         blended, ("blend", "share"), lambda a: -a - 1, "at least"
     ),
     "weights of other blends": array(blended, ("blend", "share"), lambda a: a[1:], "of shape"),
-    "a bare block out of range": value(blended, ("blend", "bare"), [0, 3], "a block must be"),
+    "a bare block out of range": value(blended, ("blend", "bare"), [0, 4], "a block must be"),
     "a bare block twice": value(blended, ("blend", "bare"), [0, 0], "stands twice"),
+    "bare linear terms": value(blended, ("blend", "bare"), [0, 3], "without a forest"),
     "a bare ladder": value(blended, ("blend", "bare"), [0, 2], "predicts something else"),
     "bare blocks of a wrong type": value(blended, ("blend", "bare"), "all", "must be a list"),
     "a score of a wrong type": value(blended, ("blend", "score"), "good", "must be a number"),

@@ -66,7 +66,7 @@ def test_a_prediction_asks_for_nothing_more(make, again):
 def test_half_of_the_memory_of_the_fitted_model(again):
     # Of many trees: what a model keeps for each row is the same in both.
     for kind, y in ((KPPRegressor, Y), (KPPClassifier, LABELS)):
-        model = kind(n_estimators=60, random_state=0).fit(X, y)
+        model = kind("extra-trees", n_estimators=60, random_state=0).fit(X, y)
         assert array_bytes(again(model)) < 0.55 * array_bytes(model)
 
 

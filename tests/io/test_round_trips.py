@@ -124,7 +124,9 @@ MODELS = {
         *numbers(), groups=np.arange(120) % 7
     ),
     "listed folds": lambda: R(
-        cv=[(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))], **SMALL
+        "extra-trees",
+        cv=[(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))],
+        **SMALL,
     ).fit(*numbers()),
     "alphas": lambda: R("extra-trees", alphas=[0.1, np.float64(1.0)], scoring="r2", **SMALL).fit(
         *numbers()

@@ -161,7 +161,7 @@ class BoxFlip:
     """
 
     def __init__(
-        self, splits: Splits, flip: Flip, least_below: FloatArray, largest_terms: float = 0.0
+        self, splits: Splits, flip: Flip, least_below: FloatArray, largest_terms: float
     ) -> None:
         self.splits = splits
         self.value, self.coef = flip.value, flip.terms

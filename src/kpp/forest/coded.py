@@ -216,7 +216,10 @@ def categories_of(column: Any, name: str) -> AnyArray | None:
     if declared is None and values.dtype.kind in NUMBERS:
         return None
     if values.dtype.kind in "mM":
-        raise ValueError(_refused(name, "dates or times", "make numbers or texts of them"))
+        if declared is None:
+            raise ValueError(_refused(name, "dates or times", "make numbers or texts of them"))
+        # In their own type: as numbers they would not know their unit.
+        return np.unique(values[~np.isnat(values)])
     listed = values.tolist()
     present = _distinct(listed, name)
     if declared is not None:
