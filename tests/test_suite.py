@@ -357,7 +357,7 @@ def test_suite_is_the_agreed_one():
     config = configs.read(SUITE)
     assert [len(names) for names in config.data.values()] == [20, 20]
     assert len(config.report["seen"]) == 6
-    assert len(config.work()) == 40 * 12 * 5
+    assert len(config.work()) == 40 * 15 * 5
     assert (config.seconds, config.memory_gb) == (600, 6)
 
 

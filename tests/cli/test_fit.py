@@ -109,7 +109,7 @@ def test_given_alpha_and_no_test_rows_are_said(run, tmp_path):
 @pytest.mark.parametrize("forest", ["random-forest", "boosted"])
 def test_regimes_and_forests(run, tmp_path, regime, forest):
     out = tmp_path / "m.kpp"
-    done = run("fit", "iris", "--regime", regime, "--forest", forest, *FEW, "-o", out, "--json")
+    done = run("fit", "iris", "--regime", regime, *FEW, "--forest", forest, "-o", out, "--json")
     assert done.code == 0, done.err
     assert load(out)[-1].regime_ == regime
     assert load(out)[-1].forest == forest
@@ -119,13 +119,14 @@ def test_regimes_and_forests(run, tmp_path, regime, forest):
 def test_a_blend_from_fit_to_report(run, tmp_path, folder, task):
     out, table = tmp_path / "m.kpp", folder / f"{task}.csv"
     target = "price" if task == "reg" else "label"
-    common = ["--target", target, "--id", "id", "--forest", "blend", *FEW, "-o", out]
+    common = ["--target", target, "--id", "id", "--trees", "10", "--jobs", "1", "-o", out]
     done = run("fit", table, *common)
     assert done.code == 0, done.err
     words = " ".join(done.out.split())
-    assert all(f"({name})" in words for name in ("trees", "boosted", "ladders"))
+    assert all(f"({name})" in words for name in ("trees", "boosted", "ladders", "linear"))
     again = run("fit", table, *common, "--json").data
     model = load(out)[-1]
+    assert again["forest"] == "blend"
     assert again["alpha"] == model.alpha_
     assert again["blend_weights"] == model.blend_weights_
     for command in ("predict", "explain"):
