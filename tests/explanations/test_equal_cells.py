@@ -58,7 +58,7 @@ def expected_rules(model, x):
         support = block.map.rmatvec(weight)
         for tree, leaf in enumerate(leaf_ids[:, 0].tolist()):
             for v, cell in cells_of_path(forest, leaf, wording.categories):
-                if block.scale[v] > 0:
+                if block.scale[v] > 0 and block.coef[:, v].any():
                     key = (round(support[v] / block.scale[v], 12), read_words(wording, cell))
                     name = f"{front}kpp_t{tree}_n{v - forest.tree_offsets[tree]}"
                     found.setdefault(key, []).append(name)

@@ -53,7 +53,8 @@ def test_rules_are_the_nodes_of_the_row(kind, i):
         zip(model.map_.coordinate_names, np.atleast_2d(model.node_coef_)[k] * phi, strict=True)
     )
     listed = [name for rule in explanation.rules for name in rule.nodes]
-    below_root = model.map_.coordinate_names[(phi > 0) & (model.map_.coordinate_variable >= 0)]
+    adds = (phi > 0) & np.atleast_2d(model.node_coef_).any(axis=0)
+    below_root = model.map_.coordinate_names[adds & (model.map_.coordinate_variable >= 0)]
     assert sorted(listed) == sorted(below_root)
     for rule in explanation.rules:
         own = sum(contribution[name] for name in rule.nodes)

@@ -22,7 +22,8 @@ USUAL_DEPTH = 64
 class RowPaths:
     """Nodes below the roots that a row is in, tree by tree, each path from the root down.
 
-    Nodes without weight are left out: they add nothing, whatever their coefficient.
+    Nodes without weight or coefficient are left out: they add nothing. So a part of a blend that
+    does not count is not read.
 
     Parameters
     ----------
@@ -58,7 +59,10 @@ class RowPaths:
         parts = []
         for b, (block, forest) in enumerate(zip(blocks, wording.forests, strict=True)):
             node, tree, code = _walk(forest, leaves[b], is_told, wording.is_exact)
-            kept = np.flatnonzero(block.scale_of(node) != 0)
+            adds = block.scale_of(node) != 0
+            if block.coef is not None:
+                adds &= block.coef[:, node].any(axis=0)
+            kept = np.flatnonzero(adds)
             parts.append((np.full(len(kept), b), tree[kept], node[kept], code[kept]))
         number, tree, node, code = (np.concatenate(part) for part in zip(*parts, strict=True))
         categories = wording.categories
