@@ -40,7 +40,11 @@ def measure(task: str, name: str, seed: int, X: Any, y: Any, n_estimators: int) 
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
     estimator: Any = KPPClassifier if task == "classification" else KPPRegressor
     model = estimator(
-        regime="honest", center="partition", n_estimators=n_estimators, random_state=seed
+        "extra-trees",
+        regime="honest",
+        center="partition",
+        n_estimators=n_estimators,
+        random_state=seed,
     ).fit(X_train, y_train)
     common = {
         "X_test": X_test,

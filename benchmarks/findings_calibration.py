@@ -56,10 +56,10 @@ def evaluate(task: str, name: str, seeds: int, data_dir: str) -> list[dict[str, 
     X, y = prepared(name, data_dir, task == "classification")
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
     estimator: Any = KPPClassifier if task == "classification" else KPPRegressor
-    first = estimator(random_state=0).fit(X_train, y_train)
+    first = estimator("extra-trees", random_state=0).fit(X_train, y_train)
     rows = []
     for factor in FACTORS:
-        model = estimator(alpha=first.alpha_ * factor)
+        model = estimator("extra-trees", alpha=first.alpha_ * factor)
         fits = [
             clone(model).set_params(random_state=seed).fit(X_train, y_train)
             for seed in range(seeds)

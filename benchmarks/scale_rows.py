@@ -28,7 +28,7 @@ MOST_SLOPE, MOST_GB = 1.1, 12.0
 def fit_once(n_rows: int, n_estimators: int) -> None:
     """Fit in this process, and print what it took; progress goes to standard error."""
     X, y = make_friedman1(n_rows, 20, noise=1.0, random_state=0)
-    KPPRegressor(n_estimators=5, n_jobs=2).fit(X[:500], y[:500])  # compile first
+    KPPRegressor("extra-trees", n_estimators=5, n_jobs=2).fit(X[:500], y[:500])  # compile first
     before, start, busy = peak_bytes(), time.perf_counter(), time.process_time()
     model = KPPRegressor(
         "extra-trees", n_estimators=n_estimators, n_jobs=2, random_state=0, verbose=2

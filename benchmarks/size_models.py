@@ -86,7 +86,7 @@ def measure(what: str, classification: bool, n_rows: int, n_trees: int, path: Pa
     forest = ExtraTreesClassifier if classification else ExtraTreesRegressor
     kind = KPPClassifier if classification else KPPRegressor
     forest(2).fit(X[:100], y[:100])
-    small = kind(n_estimators=10, random_state=0).fit(X[:100], y[:100])  # compiles all loops
+    small = kind("extra-trees", n_estimators=10, random_state=0).fit(X[:100], y[:100])  # compiles all loops
     before = peak_bytes()
     if what == "forest":
         grown = forest(n_trees, random_state=0).fit(X, y)
@@ -94,7 +94,7 @@ def measure(what: str, classification: bool, n_rows: int, n_trees: int, path: Pa
         nodes = sum(tree.tree_.node_count for tree in grown.estimators_)
         figures = {"forest_peak": peak, "pickle": len(pickle.dumps(grown)), "forest_nodes": nodes}
     elif what == "fit":
-        model = kind(n_estimators=n_trees, random_state=0).fit(X, y)
+        model = kind("extra-trees", n_estimators=n_trees, random_state=0).fit(X, y)
         figures = {"fit_peak": peak_bytes() - before, "nodes": model.forest_.n_nodes}
         figures |= {"fitted": array_bytes(model)}
         save(model, path)

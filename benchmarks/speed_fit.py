@@ -155,7 +155,7 @@ def time_fit(
             clone(forest).set_params(random_state=q).fit(X[train], y[train])
 
     del model
-    ours = median_seconds(lambda: kind(n_jobs=n_jobs, random_state=0).fit(X, y), repeats)
+    ours = median_seconds(lambda: kind("extra-trees", n_jobs=n_jobs, random_state=0).fit(X, y), repeats)
     theirs = median_seconds(grow, repeats)
     most = allowed(classification, len(y), n_classes)
     row: dict[str, Any] = {
@@ -213,7 +213,7 @@ def measure_memory(
     X, y = rows_of(name, classification, n_rows, data_dir)
     kind: Any = KPPClassifier if classification else KPPRegressor
     ensemble = ExtraTreesClassifier if classification else ExtraTreesRegressor
-    kind(n_estimators=5, n_jobs=1).fit(X[:500], y[:500])  # compile first
+    kind("extra-trees", n_estimators=5, n_jobs=1).fit(X[:500], y[:500])  # compile first
     before = peak_bytes()
     if who == "kpp":
         model: Any = kind("extra-trees", n_jobs=1, random_state=0).fit(X, y)

@@ -38,7 +38,7 @@ from kpp import KPPRegressor
 X, y = load_diabetes(return_X_y=True)
 for _ in range(2):
     start = time.perf_counter()
-    KPPRegressor(random_state=0).fit(X, y).predict(X)
+    KPPRegressor("extra-trees", random_state=0).fit(X, y).predict(X)
     print(time.perf_counter() - start)
 """
 

@@ -105,7 +105,7 @@ def correct() -> dict[str, Any]:
         "honest": KPPRegressor(forest(), alpha=LAMBDA, regime="honest", random_state=0),
         "cross-fit": KPPRegressor(forest(), alpha=LAMBDA, regime="cross-fit", cv=FOLDS),
     }
-    automatic = {name: KPPRegressor(regime=name, random_state=0) for name in regimes}
+    automatic = {name: KPPRegressor("extra-trees", regime=name, random_state=0) for name in regimes}
 
     def errors(models: dict[str, Any]) -> dict[str, float]:
         return {
