@@ -1,4 +1,4 @@
-"""Accuracy of KPP on one forest of extra trees against scikit-learn's forests, on development data sets only.
+"""Accuracy of KPP on extra trees against scikit-learn's forests, on development sets only.
 
 Run ``python benchmarks/accuracy_defaults.py --data-dir FOLDER --out benchmarks/results``. The
 folder holds ``<name>.csv.gz`` and ``suite.json``, which names the development sets.

@@ -86,7 +86,8 @@ def measure(what: str, classification: bool, n_rows: int, n_trees: int, path: Pa
     forest = ExtraTreesClassifier if classification else ExtraTreesRegressor
     kind = KPPClassifier if classification else KPPRegressor
     forest(2).fit(X[:100], y[:100])
-    small = kind("extra-trees", n_estimators=10, random_state=0).fit(X[:100], y[:100])  # compiles all loops
+    # A small fit first, which compiles all loops.
+    small = kind("extra-trees", n_estimators=10, random_state=0).fit(X[:100], y[:100])
     before = peak_bytes()
     if what == "forest":
         grown = forest(n_trees, random_state=0).fit(X, y)

@@ -155,7 +155,9 @@ def time_fit(
             clone(forest).set_params(random_state=q).fit(X[train], y[train])
 
     del model
-    ours = median_seconds(lambda: kind("extra-trees", n_jobs=n_jobs, random_state=0).fit(X, y), repeats)
+    ours = median_seconds(
+        lambda: kind("extra-trees", n_jobs=n_jobs, random_state=0).fit(X, y), repeats
+    )
     theirs = median_seconds(grow, repeats)
     most = allowed(classification, len(y), n_classes)
     row: dict[str, Any] = {

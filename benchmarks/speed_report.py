@@ -58,7 +58,9 @@ def seconds_of(work: Callable[[], Any]) -> float:
 def made_numbers(n_train: int, n_rows: int) -> tuple[Any, ...]:
     """A regressor and rows that it has not seen."""
     X, y = make_friedman1(n_train + n_rows, 10, noise=1.0, random_state=0)
-    model = KPPRegressor("extra-trees", n_estimators=100, random_state=0).fit(X[:n_train], y[:n_train])
+    model = KPPRegressor("extra-trees", n_estimators=100, random_state=0).fit(
+        X[:n_train], y[:n_train]
+    )
     return model, X[n_train:]
 
 
