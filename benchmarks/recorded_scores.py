@@ -299,6 +299,8 @@ def model_of(case: Case, rows: Data) -> Any:
         "scoring": None,
         "cv": 5,
         "honest_fraction": 0.5,
+        "main_effects": None,
+        "combine": "joint",
         "fit_intercept": True,
         "tol": 1e-8,
         "max_iter": 1000,
