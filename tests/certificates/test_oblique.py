@@ -175,7 +175,7 @@ def test_leaves_reached_tree_by_tree(seed):
             for v in range(forest.n_nodes)
         ]
     )
-    box_flip = BoxFlip(Splits(forest, np.zeros(3, dtype=bool)), flip, below)
+    box_flip = BoxFlip(Splits(forest, np.zeros(3, dtype=bool)), flip, below, 0.0)
     x = random_rows(seed, 1)[0]
     for width in (0.0, 0.1, 1.0, 10.0):
         low, high = x - width, x + width

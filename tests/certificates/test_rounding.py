@@ -155,17 +155,17 @@ def test_a_sum_over_a_box_that_rounds_up_certifies_nothing():
     splits = Splits(forest, np.zeros(1, dtype=bool))
     x, low, high = np.array([1.0]), np.array([-1.0]), np.array([2.0])
     for offset, holds in ((-1.0, False), (-1 + 1e-14, True), (-1 - 1e-14, False)):
-        box = BoxFlip(splits, flip_to(value, offset), least_values(forest, value))
+        box = BoxFlip(splits, flip_to(value, offset), least_values(forest, value), 0.0)
         assert box.certifies(0, x, low, high) == holds
         assert (box.search(0, x, low, high, 1000).verdict == 1) == holds
     # A margin of 0 is no counterexample either: below it by more than rounding is.
-    box = BoxFlip(splits, flip_to(value, -1.0), least_values(forest, value))
+    box = BoxFlip(splits, flip_to(value, -1.0), least_values(forest, value), 0.0)
     assert box.flips_below[0] < 1
     # Four trees: eight roundings, twice, of all sizes and the offset; and the model's own tau.
     sigma = float(2 * Fraction(8, 2**53 - 8) * sum(map(Fraction, [1.0, a, a, 2 * a, 1.0])))
     assert box.slack[0] == pytest.approx(sigma, rel=1e-12, abs=0)
     assert box.need[0] == pytest.approx(1 + sigma, rel=1e-16, abs=0)
-    box = BoxFlip(splits, flip_to(value, -1.0, tau=0.25), least_values(forest, value))
+    box = BoxFlip(splits, flip_to(value, -1.0, tau=0.25), least_values(forest, value), 0.0)
     assert box.flips_below[0] == pytest.approx(1 - 0.5 - sigma, rel=1e-16, abs=0)
 
 
