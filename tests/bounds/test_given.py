@@ -42,7 +42,7 @@ def changed(y, row, task):
 def test_one_other_label_is_noticed(task, regime, alpha, weighted):
     rows, y = {"numbers": (DX, DY), "two classes": (X, Y), "three classes": (IX, IY)}[task]
     estimator = KPPRegressor if task == "numbers" else KPPClassifier
-    model = estimator(n_estimators=6, alpha=alpha, random_state=0, **REGIMES[regime])
+    model = estimator("extra-trees", n_estimators=6, alpha=alpha, random_state=0, **REGIMES[regime])
     weight = np.random.default_rng(0).uniform(0, 3, len(y)) if weighted else None
     model.fit(rows, y, sample_weight=weight)
     check_same_target(ask(model), y)  # its own target passes

@@ -34,7 +34,7 @@ def test_installed_command():
 
 @pytest.mark.parametrize("dataset", sorted(BUILT_IN))
 def test_geometry(run, dataset):
-    done = run("geometry", dataset, "--trees", 5)
+    done = run("geometry", dataset, "--forest", "extra-trees", "--trees", 5)
     assert done.code == 0
     assert f"{dataset}, " in done.out
     assert "isometry         holds on 1000 pairs" in done.out
@@ -42,17 +42,25 @@ def test_geometry(run, dataset):
 
 def test_a_failed_check_is_an_exit_code(run, monkeypatch):
     monkeypatch.setattr("kpp.geometry.isometry.IsometryCheck.holds", False)
-    done = run("geometry", "iris", "--trees", 5)
+    done = run("geometry", "iris", "--forest", "extra-trees", "--trees", 5)
     assert done.code == 1
     assert "isometry         FAILS" in done.out
-    assert run("geometry", "iris", "--trees", 5, "--json").data["isometry_holds"] is False
+    assert (
+        run("geometry", "iris", "--forest", "extra-trees", "--trees", 5, "--json").data[
+            "isometry_holds"
+        ]
+        is False
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["geometry", "irsi"], "Did you mean 'iris'?"),
-        (["geometry", "--trees", "1"], "--trees must be at least 2; got 1"),
+        (
+            ["geometry", "--forest", "extra-trees", "--trees", "1"],
+            "--trees must be at least 2; got 1",
+        ),
         (["fitt", "x.csv"], "No such command 'fitt'"),
         (["fit"], "Missing argument"),
         (["fit", "x.csv", "--tree", "3"], "--tree"),
@@ -124,7 +132,7 @@ def test_both_ways_of_interruption(run, folder, monkeypatch, error):
 
 def test_results_and_remarks_do_not_mix(folder, tmp_path):
     out = tmp_path / "m.kpp"
-    fitting = ["--target", "label", "--trees", "5", "--out", out]
+    fitting = ["--target", "label", "--forest", "extra-trees", "--trees", "5", "--out", out]
     done = process("fit", folder / "cls.csv", *fitting, "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["target"] == "label"
@@ -167,7 +175,19 @@ runpy.run_module("kpp.cli", run_name="__main__")
 def test_interruption(folder, tmp_path):
     out = tmp_path / "m.kpp"
     out.write_bytes(b"old")
-    command = ["fit", "digits", "--trees", "400", "--jobs", "1", "--out", str(out), "--debug"]
+    command = [
+        "fit",
+        "digits",
+        "--forest",
+        "extra-trees",
+        "--trees",
+        "400",
+        "--jobs",
+        "1",
+        "--out",
+        str(out),
+        "--debug",
+    ]
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, *command],
         capture_output=True,
@@ -237,12 +257,12 @@ def test_without_typer(monkeypatch, capsys):
     assert "pip install 'kpp[cli]'" in capsys.readouterr().err
     assert main([]) == 2
     assert main(["--version"]) == 0
-    assert main(["geometry", "iris", "--trees", "5"]) == 0
+    assert main(["geometry", "iris", "--forest", "extra-trees", "--trees", "5"]) == 0
     out = capsys.readouterr().out
     assert kpp.__version__ in out
     assert "isometry         holds" in out
     with pytest.raises(SystemExit, match="2"):
-        main(["geometry", "iris", "--trees", "1"])
+        main(["geometry", "iris", "--forest", "extra-trees", "--trees", "1"])
 
 
 def test_without_skrub(run, monkeypatch, tmp_path):
@@ -257,7 +277,16 @@ def test_a_terminal_gets_bars(folder, tmp_path):
     """On a terminal of its own, progress is drawn there and nowhere else."""
     pty = pytest.importorskip("pty")
     leader, follower = pty.openpty()
-    fit = ["fit", "iris", "--trees", "20", "--out", str(tmp_path / "m.kpp")]
+    fit = [
+        "fit",
+        "iris",
+        "--forest",
+        "extra-trees",
+        "--trees",
+        "20",
+        "--out",
+        str(tmp_path / "m.kpp"),
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "kpp.cli", *fit],
         stderr=follower,

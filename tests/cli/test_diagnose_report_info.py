@@ -55,7 +55,18 @@ def test_diagnose_for_people(run, folder):
 )
 def test_findings_as_exit_codes(run, tmp_path, severity, fail_on, code):
     # On its training rows a shared model has findings of both levels.
-    run("fit", "wine", "--test-size", 0, "--trees", 5, "-o", tmp_path / "wine.kpp")
+    run(
+        "fit",
+        "wine",
+        "--test-size",
+        0,
+        "--forest",
+        "extra-trees",
+        "--trees",
+        5,
+        "-o",
+        tmp_path / "wine.kpp",
+    )
     common = ["diagnose", tmp_path / "wine.kpp", "wine", "--sample", "train", "--json"]
     found = run(*common).data["findings"]
     silenced = [f["code"] for f in found if f["severity"] != severity]
@@ -266,7 +277,19 @@ def tile(data, label):
 @pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
 def test_rows_of_the_fit_give_no_guarantee_on_test_rows(run, tmp_path, regime):
     """In the honest regime the linear layer saw two fifths of the file."""
-    fitting = ["--regime", regime, "--trees", 25, "--jobs", 1, "-q", "-o", tmp_path / "m.kpp"]
+    fitting = [
+        "--regime",
+        regime,
+        "--forest",
+        "extra-trees",
+        "--trees",
+        25,
+        "--jobs",
+        1,
+        "-q",
+        "-o",
+        tmp_path / "m.kpp",
+    ]
     assert run("fit", "breast_cancer", *fitting).code == 0
     common = ["breast_cancer", "--model", tmp_path / "m.kpp"]
     data, page = report_json(run, tmp_path, *common, "--rows", "all")
@@ -289,7 +312,7 @@ def test_rows_of_the_fit_give_no_guarantee_on_test_rows(run, tmp_path, regime):
 
 def test_the_walk_scores_the_rows_that_the_fit_held_out(run, tmp_path):
     """Fit, diagnose, report and a fresh report show one score: that of the fit's test rows."""
-    fitting = ["--trees", 25, "--jobs", 1]
+    fitting = ["--forest", "extra-trees", "--trees", 25, "--jobs", 1]
     fitted = run("fit", "breast_cancer", *fitting, "-o", tmp_path / "m.kpp", "--json").data
     own = fitted["scores"]["test"]
     assert own["n_rows"] == 114
@@ -313,7 +336,18 @@ def test_the_walk_scores_the_rows_that_the_fit_held_out(run, tmp_path):
 
 
 def test_rows_of_the_fit_are_never_test_rows(run, tmp_path):
-    run("fit", "breast_cancer", "--trees", 25, "--jobs", 1, "-o", tmp_path / "m.kpp")
+    run(
+        "fit",
+        "breast_cancer",
+        "--forest",
+        "extra-trees",
+        "--trees",
+        25,
+        "--jobs",
+        1,
+        "-o",
+        tmp_path / "m.kpp",
+    )
     common = ["diagnose", tmp_path / "m.kpp", "breast_cancer"]
     done = run(*common, "--rows", "all")
     assert "warning: Diagnosed on all 569 rows of breast_cancer, 455 of them rows" in done.err
@@ -366,7 +400,18 @@ def test_report_and_explain_agree_on_every_row(run, folder, tmp_path, name, labe
 
 
 def test_a_fit_that_holds_nothing_out(run, tmp_path):
-    fitting = ["--test-size", 0, "--trees", 25, "--jobs", 1, "-o", tmp_path / "m.kpp"]
+    fitting = [
+        "--test-size",
+        0,
+        "--forest",
+        "extra-trees",
+        "--trees",
+        25,
+        "--jobs",
+        1,
+        "-o",
+        tmp_path / "m.kpp",
+    ]
     run("fit", "breast_cancer", *fitting)
     done = run("diagnose", tmp_path / "m.kpp", "breast_cancer")
     assert done.code == 0
