@@ -66,36 +66,47 @@ def data_sets(folder: Path) -> list[tuple[str, str, bool]]:
     ]
 
 
-def run(
-    name: str, classification: bool, method: str, seed: int, most_rows: int, data_dir: str
-) -> dict[str, Any]:
-    """Fit one method on four fifths of the rows, and score it on the others."""
+def split_of(
+    name: str, data_dir: str, classification: bool, seed: int, most_rows: int = MOST_ROWS
+) -> Any:
+    """Rows of training and of test, a fifth, and their targets; drawn down to `most_rows`."""
     X, y = prepared(name, data_dir, classification)
     if len(y) > most_rows:
         chosen = np.random.default_rng(0).choice(len(y), most_rows, replace=False)
         X, y = X[chosen], y[chosen]
     own = y if classification else None
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.2, random_state=seed, stratify=own)
+    return train_test_split(X, y, test_size=0.2, random_state=seed, stratify=own)
+
+
+def losses_of(model: Any, X_test: Any, y_test: Any, y: Any, classification: bool) -> dict[str, Any]:
+    """RMSE; or log loss over the classes of training, and error rate."""
+    if not classification:
+        return {"loss": float(root_mean_squared_error(y_test, model.predict(X_test)))}
+    shares = model.predict_proba(X_test)
+    return {
+        "loss": float(log_loss(y_test, shares, labels=np.unique(y))),
+        "error": float((np.ravel(model.predict(X_test)) != y_test).mean()),
+    }
+
+
+def run(
+    name: str, classification: bool, method: str, seed: int, most_rows: int, data_dir: str
+) -> dict[str, Any]:
+    """Fit one method on four fifths of the rows, and score it on the others."""
+    X, X_test, y, y_test = split_of(name, data_dir, classification, seed, most_rows)
     model = METHODS[method](classification, seed)
     start, cpu = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
-    row = {
+    return {
         "data": name,
         "method": method,
         "seed": seed,
         "n_rows": len(y),
         "seconds": time.perf_counter() - start,
         "cpu_seconds": time.process_time() - cpu,
-    }
-    if classification:
-        labels = np.unique(y)
-        row["loss"] = float(log_loss(y_test, model.predict_proba(X_test), labels=labels))
-        row["error"] = float((np.ravel(model.predict(X_test)) != y_test).mean())
-    else:
-        row["loss"] = float(root_mean_squared_error(y_test, model.predict(X_test)))
-    return row
+    } | losses_of(model, X_test, y_test, y, classification)
 
 
 def to_markdown(rows: list[dict[str, Any]], sets: list[tuple[str, str, bool]]) -> str:

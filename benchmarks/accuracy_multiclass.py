@@ -18,12 +18,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from accuracy_blend import data_sets
+from accuracy_blend import data_sets, losses_of
 from accuracy_defaults import prepared
 from scipy.stats import rankdata
 from sklearn import ensemble
 from sklearn.datasets import load_digits, load_iris, load_wine
-from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from kpp import KPPClassifier
@@ -98,9 +97,7 @@ def run(name: str, method: str, seed: int, data_dir: str) -> dict[str, Any]:
         "n_classes": len(np.unique(y)),
         "seconds": time.perf_counter() - start,
         "cpu_seconds": time.process_time() - cpu,
-        "loss": float(log_loss(y_test, model.predict_proba(X_test), labels=np.unique(y))),
-        "error": float((np.ravel(model.predict(X_test)) != y_test).mean()),
-    }
+    } | losses_of(model, X_test, y_test, y, classification=True)
 
 
 def to_markdown(rows: list[dict[str, Any]]) -> str:

@@ -17,8 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from accuracy_blend import MOST_ROWS, RIVAL, data_sets
-from accuracy_defaults import prepared
+from accuracy_blend import RIVAL, data_sets, split_of
 from scipy.special import log_softmax
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -28,7 +27,6 @@ from sklearn.ensemble import (
     RandomForestClassifier,
     RandomForestRegressor,
 )
-from sklearn.model_selection import train_test_split
 
 from kpp import KPPClassifier, KPPRegressor
 from kpp.forest import Ladders
@@ -139,15 +137,6 @@ def blend(parts: list[dict[str, Any]], y: Any, y_test: Any) -> float:
     test = np.concatenate([part["test"] for part in parts])
     theta, constant = stacking_weights(loss, out_of_fold, y, np.ones(len(y)))
     return test_loss(np.einsum("jk,jik->ik", theta, test) + constant, y_test)
-
-
-def split_of(name: str, data_dir: str, classification: bool, seed: int) -> Any:
-    X, y = prepared(name, data_dir, classification)
-    if len(y) > MOST_ROWS:
-        chosen = np.random.default_rng(0).choice(len(y), MOST_ROWS, replace=False)
-        X, y = X[chosen], y[chosen]
-    own = y if classification else None
-    return train_test_split(X, y, test_size=0.2, random_state=seed, stratify=own)
 
 
 # Blends that are compared; the first is what the others are held against.

@@ -17,10 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from accuracy_blend import data_sets
-from accuracy_defaults import prepared
-from sklearn.metrics import log_loss, root_mean_squared_error
-from sklearn.model_selection import train_test_split
+from accuracy_blend import data_sets, losses_of, split_of
 from sklearn.utils import check_random_state
 
 from kpp import KPPClassifier, KPPRegressor
@@ -64,12 +61,7 @@ def run(
     name: str, classification: bool, effects: str, seed: int, n_estimators: int, data_dir: str
 ) -> dict[str, Any]:
     """Fit one blend on four fifths of the rows, and score it on the others."""
-    X, y = prepared(name, data_dir, classification)
-    if len(y) > MOST_ROWS:
-        chosen = np.random.default_rng(0).choice(len(y), MOST_ROWS, replace=False)
-        X, y = X[chosen], y[chosen]
-    own = y if classification else None
-    X, X_test, y, y_test = train_test_split(X, y, test_size=0.2, random_state=seed, stratify=own)
+    X, X_test, y, y_test = split_of(name, data_dir, classification, seed, MOST_ROWS)
     kind = KPPClassifier if classification else KPPRegressor
     model = kind(
         "blend", main_effects=EFFECTS[effects], n_estimators=n_estimators, random_state=seed
@@ -78,7 +70,7 @@ def run(
     with warnings.catch_warnings(), SameTrees(effects):
         warnings.simplefilter("ignore")
         model.fit(X, y)
-    row = {
+    return {
         "data": name,
         "effects": effects,
         "seed": seed,
@@ -86,14 +78,7 @@ def run(
         "n_columns": X.shape[1],
         "cpu_seconds": time.process_time() - start,
         "weight": (model.blend_weights_ or {}).get(effects, 0.0),
-    }
-    if classification:
-        labels = np.unique(y)
-        row["loss"] = float(log_loss(y_test, model.predict_proba(X_test), labels=labels))
-        row["error"] = float((np.ravel(model.predict(X_test)) != y_test).mean())
-    else:
-        row["loss"] = float(root_mean_squared_error(y_test, model.predict(X_test)))
-    return row
+    } | losses_of(model, X_test, y_test, y, classification)
 
 
 def to_markdown(rows: list[dict[str, Any]], sets: list[tuple[str, str, bool]]) -> str:

@@ -18,7 +18,7 @@ from kpp.models.blocks import LINEAR
 from kpp.models.data import FitData
 from kpp.models.fits import MapPart
 from kpp.models.grower import Grower
-from kpp.models.plans import FitPlan, Fold, Layer, Splits
+from kpp.models.plans import FitPlan, Fold, Layer, Splits, plan_on_one_map
 
 
 class BlendBlock(Protocol):
@@ -108,9 +108,7 @@ class GivenBlock:
 
     def plan(self, splits: Splits) -> FitPlan:
         """Ordinary cross-validation of a linear layer on a map that its folds share."""
-        part, everything = MapPart(self.map), np.arange(self.map.shape[0])
-        folds = [Fold.of(part, *rows) for rows in splits]
-        return FitPlan(self.map, self.fit_rows, None, [Layer(self.map, everything, part)], folds)
+        return plan_on_one_map(self.map, self.fit_rows, None, splits)
 
 
 def given_blocks(data: FitData, grower: Grower, grow: AnyArray, fit: AnyArray) -> list[GivenBlock]:

@@ -92,10 +92,12 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
     center: Center | None = None
     offset = None
     if plan.center is not None:
-        center = plan.center
-        if not isinstance(center, Center):
-            centered = fit_plan(center, data, settings)
+        if isinstance(plan.center, FitPlan):
+            centered = fit_plan(plan.center, data, settings)
             center = Center(centered.node_coef, centered.intercept)
+        else:
+            assert isinstance(plan.center, Center)  # a blend is fitted before
+            center = plan.center
         # The same sums as a prediction makes.
         additive = AdditiveForest.from_coefficients(plan.map, center.node_coef, center.intercept)
         leaf_ids = [block.map.leaf_ids for block in additive.blocks if block.map is not None]

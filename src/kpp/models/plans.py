@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.model_selection import (
@@ -25,7 +25,10 @@ from sklearn.utils import check_random_state
 from kpp._typing import AnyArray
 from kpp.geometry.maps import MapBlock
 from kpp.models.data import FitData, group_codes
-from kpp.models.fits import MapPart
+from kpp.models.fits import Center, MapPart
+
+if TYPE_CHECKING:
+    from kpp.models.blend_plans import BlendPlan
 
 # Train and test rows of each fold.
 Splits = list[tuple[AnyArray, AnyArray]]
@@ -118,7 +121,30 @@ class FitPlan:
     layers: list[Layer]
     folds: list[Fold]
     is_relative: bool = False
-    center: Any = None
+    center: FitPlan | BlendPlan | Center | None = None
+
+
+def plan_on_one_map(
+    embedding: MapBlock, fit_rows: AnyArray, partition_rows: AnyArray | None, splits: Splits
+) -> FitPlan:
+    """One linear layer on a map that its folds share.
+
+    Parameters
+    ----------
+    embedding : MapBlock
+        At the rows of the fit.
+    fit_rows, partition_rows
+        As in `FitPlan`.
+    splits : list of (int array, int array)
+        Train and test rows of every fold; none where alpha is given.
+
+    Returns
+    -------
+    plan : FitPlan
+    """
+    part, rows = MapPart(embedding), np.arange(embedding.shape[0])
+    folds = [Fold.of(part, *own) for own in splits]
+    return FitPlan(embedding, fit_rows, partition_rows, [Layer(embedding, rows, part)], folds)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from kpp.models.data import FitData, group_codes
 from kpp.models.fits import MapPart
 from kpp.models.fold_grown import grow_in_folds, joint_plan
 from kpp.models.grower import Grower
-from kpp.models.plans import FitPlan, Fold, Layer, Splitter
+from kpp.models.plans import FitPlan, Fold, Layer, Splitter, plan_on_one_map
 
 ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
 # For a regime: whether the representation is independent of the labels of the fit rows (None: that
@@ -138,14 +138,8 @@ class Regime(ABC):
         self, data: FitData, embedding: MapBlock, partition: AnyArray | None, fit: AnyArray
     ) -> FitPlan:
         """One linear layer on a map that its folds share."""
-        folds = []
-        if self.chooses_alpha:
-            part = MapPart(embedding)
-            splits = self.splitter.split(data.take(fit))
-            folds = [
-                Fold(embedding.rows(a), embedding.rows(b), a, b, part.at(a)) for a, b in splits
-            ]
-        return FitPlan(embedding, fit, partition, [_only(embedding)], folds)
+        splits = self.splitter.split(data.take(fit)) if self.chooses_alpha else []
+        return plan_on_one_map(embedding, fit, partition, splits)
 
 
 class Shared(Regime):
