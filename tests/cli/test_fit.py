@@ -127,6 +127,7 @@ def test_a_blend_from_fit_to_report(run, tmp_path, folder, task):
     again = run("fit", table, *common, "--json").data
     model = load(out)[-1]
     assert again["forest"] == "blend"
+    assert again["trees"] == sum(forest.n_trees for _, forest in model.forest_)
     assert again["alpha"] == model.alpha_
     assert again["blend_weights"] == model.blend_weights_
     for command in ("predict", "explain"):

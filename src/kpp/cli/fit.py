@@ -75,7 +75,8 @@ def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
         "columns_left_out": {"constant": fitted.columns.constant, "empty": fitted.columns.empty},
         "columns_like_ids": fitted.columns.id_like,
         "forest": fitted.options.forest,
-        "trees": fitted.options.trees,
+        # All that there are: a blend, or boosters of folds, have others than were asked for.
+        "trees": sum(block.forest.n_trees for block in model.additive_.blocks),
         "regime": model.regime_,
         "alpha": model.alpha_,  # of a blend one a block
         "blend_weights": _plain(model.blend_weights_),
