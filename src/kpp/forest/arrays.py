@@ -30,6 +30,8 @@ from kpp.forest.sets import for_categories, pool_of
 from kpp.forest.statistics import NodeStatistics
 from kpp.forest.sums import add_to_parents, as_vector, path_sums
 
+# What forests must have in common to be joined.
+READINGS = ("n_features", "dtype", "missing_values")
 # Offsets per node, and the pools that they cut.
 POOLS = {
     "category_offsets": ("category_bits",),
@@ -98,6 +100,9 @@ class Forest(Shown):
     term_shares : float64 array of shape (n_terms,)
         Each column's share of what the split adds to an attribution by variable; they add up to
         1 in every split. See `kpp.forest.columns.column_shares`.
+    missing_values : dict of int to (float, float), optional
+        Column -> the values that count as missing there, from the first number to the second, as
+        well as NaN: a library may be told that 0 or -999 stands for nothing.
 
     Examples
     --------
@@ -139,6 +144,7 @@ class Forest(Shown):
     term_columns: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     term_weights: FloatArray = field(default_factory=lambda: np.empty(0))
     term_shares: FloatArray = field(default_factory=lambda: np.empty(0))
+    missing_values: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Frozen for everybody else; these are the arrays in the dtypes that compiled loops are
@@ -146,7 +152,8 @@ class Forest(Shown):
         for name, dtype in ARRAY_TYPES.items():
             object.__setattr__(self, name, own_read_only(getattr(self, name), dtype))
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
-        object.__setattr__(self, "categories", dict(self.categories))
+        for name in ("categories", "missing_values"):
+            object.__setattr__(self, name, dict(getattr(self, name)))
         check_layout(self)
         if self.bare is not None:
             self.bare.check(self.n_trees, self.n_nodes, self.statistics)
@@ -425,7 +432,7 @@ class Forest(Shown):
         """
         first = forests[0]
         for other in forests[1:]:
-            if other.n_features != first.n_features or other.dtype != first.dtype:
+            if any(getattr(other, name) != getattr(first, name) for name in READINGS):
                 raise ValueError("Forests can be joined when they read the same columns alike.")
         categories = _all_categories(forests)
         forests = [forest.with_categories(categories) for forest in forests]
@@ -436,7 +443,7 @@ class Forest(Shown):
         shared: dict[str, Any] = {"allows_nan": all(forest.allows_nan for forest in forests)}
         shared |= {
             name: getattr(first, name)
-            for name in ("n_features", "dtype", "feature_names", "allows_infinity", "source")
+            for name in (*READINGS, "feature_names", "allows_infinity", "source")
         }
 
         has_numbers = any("source_leaf" in vars(forest) for forest in forests)

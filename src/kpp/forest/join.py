@@ -70,8 +70,16 @@ def forest_of_targets(forests: Sequence[Forest]) -> Forest:
 def check_one_reading(forests: Sequence[Forest]) -> None:
     """Refuse forests that no single one can stand for: a column of numbers here, categories there.
 
-    Joined, every tree would be given the codes of the categories instead of the numbers.
+    Joined, every tree would be given the codes of the categories instead of the numbers. The same
+    of a value that counts as missing in one of them alone.
     """
+    for forest in forests[1:]:
+        if forest.missing_values != forests[0].missing_values:
+            raise TypeError(
+                "Different values count as missing in the blocks of this model "
+                f"({forests[0].source}, {forest.source}); a single forest cannot read a column in "
+                "both ways. Put NaN for what is missing, before any of them is fitted."
+            )
     for column in sorted({column for forest in forests for column in forest.categories}):
         for forest in forests:
             splits = (forest.feature == column) & (forest.split_kind == NUMERICAL)
@@ -111,7 +119,15 @@ def compare_in_float64(forest: Forest) -> Forest:
     splits = forest.split_kind == NUMERICAL
     threshold = forest.threshold.copy()
     threshold[splits] = double_thresholds(forest.threshold[splits])
-    return replace(forest, threshold=threshold, dtype=np.float64)
+    # Rounding is symmetric: the least number that rounds to an end is found from the other side.
+    missing_values = {
+        j: (
+            -float(double_thresholds(np.array([-low]))[0]),
+            float(double_thresholds(np.array([high]))[0]),
+        )
+        for j, (low, high) in forest.missing_values.items()
+    }
+    return replace(forest, threshold=threshold, dtype=np.float64, missing_values=missing_values)
 
 
 def double_thresholds(t: FloatArray) -> FloatArray:

@@ -308,6 +308,11 @@ def check_layout(forest: Forest) -> None:
         forest.feature_names is None or len(forest.feature_names) == forest.n_features,
         "feature_names must name every column",
     )
+    for column, (low, high) in forest.missing_values.items():
+        require(
+            0 <= column < forest.n_features and low <= high and forest.allows_nan,
+            "missing_values must be ranges of columns, in a forest that allows NaN",
+        )
 
 
 def _check_terms(forest: Forest, require: Callable[[Any, str], None]) -> None:

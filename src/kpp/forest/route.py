@@ -84,7 +84,20 @@ def prepare_rows(forest: Forest, X: Any) -> AnyArray:
     Returns
     -------
     rows : array of shape (n_rows, n_features), C-contiguous, of ``forest.dtype``
+        NaN where a value is missing, or counts as missing.
     """
+    rows = _checked_rows(forest, X)
+    if not forest.missing_values:
+        return rows
+    rows = np.array(rows)  # may be the caller's own
+    for j, (low, high) in forest.missing_values.items():
+        counts = (rows[:, j] >= low) & (rows[:, j] <= high)
+        rows[counts, j] = np.nan
+    return rows
+
+
+def _checked_rows(forest: Forest, X: Any) -> AnyArray:
+    """Check X, encode its categories, and cast it."""
     if sparse.issparse(X):
         raise TypeError(
             "Sparse X is not supported: rows are routed through dense columns. Pass X.toarray(), "

@@ -57,6 +57,7 @@ FOREST: FieldTable = {
     "statistics": Field(inside=STATISTICS),
     "bare": Field(since=2, default=None, inside=BARE),
     "sums": Field(since=2, default=None, inside=SUMS),
+    "missing_values": Field(since=2, default=None),
 }
 WEIGHTS = required("node", "edge", "tree_mass", "forest_mass")
 MAP: FieldTable = {**required("forest", "leaves", "normalize", "n_jobs"), **WEIGHTS}
@@ -74,17 +75,20 @@ def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
         None if part is None else {name: getattr(part, name) for name in table}
         for part, table in ((forest.statistics, STATISTICS), (forest.bare, BARE))
     )
-    sums = {}
+    # Only where there are some: all other forests stay readable where these are not known.
+    rare = {}
     if oblique.any():
-        # Only where there are some: all other forests stay readable where sums are not known.
         own = {
             "terms": np.diff(forest.term_offsets)[oblique],
             "columns": forest.term_columns,
             "weights": forest.term_weights,
             "shares": forest.term_shares,
         }
-        sums["sums"] = writer.value(own, f"{where}.sums")
-    return sums | {
+        rare["sums"] = writer.value(own, f"{where}.sums")
+    if forest.missing_values:
+        ranges = {int(j): [float(a), float(b)] for j, (a, b) in forest.missing_values.items()}
+        rare["missing_values"] = writer.value(ranges, f"{where}.missing_values")
+    return rare | {
         "tree_sizes": writer.packed(np.diff(forest.tree_offsets)),
         "split_kind": writer.value(kind, where),
         "feature": writer.packed(forest.feature[splits & ~oblique]),
@@ -177,7 +181,21 @@ def decode_forest(fields: Fields) -> Forest:
         source=fields["source"],
         bare=_bare(fields["bare"], offsets, statistics),
         **_sums(fields["sums"], oblique, n_columns),
+        missing_values=_missing_values(fields["missing_values"], n_columns),
     )
+
+
+def _missing_values(ranges: Any, n_columns: int) -> dict[int, tuple[float, float]]:
+    """Column -> the first and the last value that counts as missing there."""
+    if ranges is None:
+        return {}
+    require(isinstance(ranges, dict), "missing_values must be ranges by column")
+    checked = {}
+    for column, ends in ranges.items():
+        right = isinstance(ends, list) and len(ends) == 2
+        require(right and all(isinstance(end, float) for end in ends), "a range has two ends")
+        checked[whole(column, "columns", 0, n_columns - 1)] = (ends[0], ends[1])
+    return checked
 
 
 def _children(tree_sizes: Any, splits: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:

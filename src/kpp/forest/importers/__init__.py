@@ -1,15 +1,16 @@
 """One file a library: a fitted ensemble in, a `Forest` out.
 
 A new library is one more file here: its readers, and a tuple ``IMPORTERS`` that declares the
-classes, the reader and the traits of each family. It joins the tuple below.
+classes, the reader and the traits of each family. It joins the tuple below, or `EXTRAS` where the
+library is an extra: its file is imported with the first model of that library.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from kpp.forest.arrays import Forest
 from kpp.forest.importers import ladders, oblique, sklearn, sklearn_hist
@@ -25,9 +26,16 @@ IMPORTERS: tuple[Importer, ...] = (
 )
 
 
+# Package -> what its importers, in the file of that name, are said to read.
+EXTRAS: dict[str, str] = {}
+
+
 def importer_of(kind: type) -> Importer | None:
     """The importer of a class of ensembles; None where there is none."""
-    return next((known for known in IMPORTERS if issubclass(kind, known.classes)), None)
+    known = IMPORTERS
+    for package in {base.__module__.partition(".")[0] for base in kind.__mro__} & EXTRAS.keys():
+        known += import_module(f"{__name__}.{package}").IMPORTERS
+    return next((importer for importer in known if issubclass(kind, importer.classes)), None)
 
 
 def import_forest(model: Any, *, release: bool = False) -> Forest:
@@ -51,11 +59,11 @@ def import_forest(model: Any, *, release: bool = False) -> Forest:
         return import_forest(model.estimator)
     importer = importer_of(type(model))
     if importer is not None:
-        check_is_fitted(model)
+        importer.check_fitted(model)
         once = importer.read_once if release else None
         return (once or importer.read)(model)
     kind = model.__name__ if isinstance(model, type) else type(model).__name__
-    supported = ", ".join(known.supported for known in IMPORTERS)
+    supported = ", ".join([known.supported for known in IMPORTERS] + [*EXTRAS.values()])
     raise TypeError(
         f"Cannot read a forest from {kind}. Supported: a kpp Forest; fitted {supported}; a "
         "FrozenEstimator around one of them. Trees of another library can be given by "

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from sklearn.utils.validation import check_is_fitted
+
 from kpp.forest.arrays import Forest
 
 
@@ -56,6 +58,8 @@ class Importer:
         What is known of these classes.
     supported : str
         What an error that lists the supported ensembles calls them.
+    check_fitted : callable
+        Raises where a model is not fitted; scikit-learn's way, which not every library follows.
     """
 
     classes: tuple[type, ...]
@@ -64,3 +68,4 @@ class Importer:
     supported: str
     # The same for an ensemble that nobody else has: its trees are let go as they are read.
     read_once: Callable[[Any], Forest] | None = None
+    check_fitted: Callable[[Any], None] = check_is_fitted
