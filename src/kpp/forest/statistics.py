@@ -65,7 +65,7 @@ class NodeStatistics(Shown):
             return self.variance
         assert self.class_share is not None
         # A node without rows has all shares 0, of which the formula would make 1.
-        gini = 1.0 - np.square(self.class_share).sum(axis=1)
+        gini = 1.0 - np.einsum("vc,vc->v", self.class_share, self.class_share)
         return np.where(self.count > 0, np.maximum(gini, 0.0), 0.0)
 
     @property
@@ -121,6 +121,12 @@ class NodeStatistics(Shown):
                 grown_on_impurity=grown_on_impurity,
             )
         classes = np.unique(np.concatenate([part.classes for part in parts]))
+        if all(np.array_equal(np.asarray(part.classes), classes) for part in parts):
+            # What is most often so takes half the time of the general way.
+            share = np.concatenate([part.class_share for part in parts])
+            return cls(
+                count=count, class_share=share, classes=classes, grown_on_impurity=grown_on_impurity
+            )
         share = np.zeros((len(count), len(classes)))
         first = 0
         for part in parts:

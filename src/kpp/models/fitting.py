@@ -149,9 +149,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
     for layer, found, alpha, share in zip(layers, solved, alphas, shares, strict=True):
         own_dual = found.dual[0] * share
         dual[layer.rows] = own_dual
-        # w = Phi' r, score by score.
-        own_coef = [layer.map.rmatvec(r) for r in own_dual.T]
-        coefficients.append(own_coef[0][None] if len(own_coef) == 1 else np.array(own_coef))
+        coefficients.append(_coefficients(layer.map, own_dual))
         intercept += found.intercept[0] * share
         fits.append(
             LinearFit(
@@ -293,6 +291,17 @@ def _fold_fit(found: FoldSolution, fit_rows: AnyArray, center: Center | None) ->
         center=center,
         n_iter=solutions.n_iter,
     )
+
+
+def _coefficients(phi: MapBlock, dual: FloatArray) -> FloatArray:
+    """Return w = Phi' r, score by score, shape (n_scores, m)."""
+    if dual.shape[1] == 1:
+        return phi.rmatvec(dual[:, 0])[None]
+    # Into its place at once: all scores together are the longest array of a fit.
+    coef = np.empty((dual.shape[1], phi.shape[1]))
+    for k, r in enumerate(dual.T):
+        coef[k] = phi.rmatvec(r)
+    return coef
 
 
 def _shares(solved: list[Solutions]) -> FloatArray:

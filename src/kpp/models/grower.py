@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 
 from kpp._checks import check_choice
-from kpp._parallel import one_openmp_thread
+from kpp._parallel import one_openmp_thread, run_blocks
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
@@ -346,27 +348,58 @@ class Grower:
         """
         random = check_random_state(self.random_state)
         n_groups = len(rows_of_groups)
-        forests: list[list[Forest]] = []
-        for q, rows in enumerate(rows_of_groups):
-            self.progress(GROWING, q, n_groups)
+        seeds = [[int(random.randint(LARGEST_SEED)) for _ in self.specs] for _ in range(n_groups)]
+        forests: list[list[Forest]] = [[] for _ in range(n_groups)]
+        done = count(1)
+
+        def grow_group(q: int, n_jobs: int | None) -> None:
+            rows = rows_of_groups[q]
             own = data.take(rows)
-            of_group: list[Forest] = []
             for k, (_, spec) in enumerate(self.specs):
-                seed = int(random.randint(LARGEST_SEED))
-                shares = share_columns and traits_of(spec).by_columns_alone
-                if shares and q > 0:
-                    of_group.append(forests[0][k])
+                if share_columns and traits_of(spec).by_columns_alone:
+                    forests[q].append(shared[k])
                     continue
-                group = self._one_group(spec, q, n_groups, len(rows))
-                of_group.append(self.grow(group, data if shares else own, seed))
-            forests.append(of_group)
-        self.progress(GROWING, n_groups, n_groups)
+                group = self._one_group(spec, q, n_groups, len(rows), n_jobs)
+                forests[q].append(self.grow(group, own, seeds[q][k]))
+            self.progress(GROWING, next(done), n_groups)
+
+        self.progress(GROWING, 0, n_groups)
+        shared = {
+            k: self.grow(
+                self._one_group(spec, 0, n_groups, len(rows_of_groups[0])), data, seeds[0][k]
+            )
+            for k, (_, spec) in enumerate(self.specs)
+            if share_columns and traits_of(spec).by_columns_alone
+        }
+        together = self._groups_side_by_side(n_groups, len(data.X))
+        run_blocks(lambda q: grow_group(q, 1), together, self.n_jobs)
+        for q in range(together, n_groups):
+            grow_group(q, self.n_jobs)
         return forests
 
-    def _one_group(self, spec: Any, q: int, n_groups: int, n_rows: int) -> Any:
+    def _groups_side_by_side(self, n_groups: int, n_rows: int) -> int:
+        """How many groups have a thread each; the threads share the trees of all others.
+
+        As many as occupy every thread to the end. The trees of few rows are too small a piece of
+        work: threads that share them wait for each other. Boosters gain nothing by it, for they
+        are Python between their many small pieces.
+        """
+        named = all(
+            isinstance(spec, str) and traits_of(spec).splits_into_groups for _, spec in self.specs
+        )
+        if n_rows >= THREADED_ROWS or not named:
+            return 0
+        n_threads = effective_n_jobs(self.n_jobs)
+        return 0 if n_threads == 1 else n_groups // n_threads * n_threads
+
+    def _one_group(
+        self, spec: Any, q: int, n_groups: int, n_rows: int, n_jobs: int | None = None
+    ) -> Any:
         """The ensemble of group q: its share of the trees; boosters keep all their rounds."""
         if isinstance(spec, str):
             spec = self._named(spec, n_rows, self.classification)
+            if "n_jobs" in spec.get_params(deep=False):
+                spec.set_params(n_jobs=n_jobs)
         spec = clone(spec)
         seed = spec.get_params(deep=False).get("random_state")
         if seed is not None:
