@@ -20,6 +20,14 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 
 from kpp.forest.arrays import Forest
+from kpp.forest.boosters import (
+    BOOSTERS,
+    LIBRARIES,
+    fit_booster,
+    library_of,
+    named_booster,
+    seed_name,
+)
 from kpp.forest.coded import CodedRows
 from kpp.forest.derived import forget_numbers
 from kpp.forest.encoding import Encoding, target_columns
@@ -60,13 +68,14 @@ def named_forest(
 
     Parameters
     ----------
-    name : {"extra-trees", "random-forest", "boosted", "boosted-small", "ladders"}
+    name : {"extra-trees", "random-forest", "boosted", "boosted-small", "ladders", "lightgbm", \
+            "xgboost", "catboost"}
         "boosted" is scikit-learn's HistGradientBoosting; "boosted-small" has trees of 16 leaves
         with half of the columns for each split: for numbers rounds of rate 0.1 and leaves of at
         least 5 rows, for two classes twice as many rounds of rate 0.05, for more of them fewer and
-        larger ones. A random
-        forest for regression looks at a third of the columns at each split, which suits the joint
-        linear layer better than all of them. "ladders" is one tree a column, see `Ladders`.
+        larger ones. The boosters of other libraries are of that kind too, and need their extras. A
+        random forest for regression looks at a third of the columns at each split, which suits the
+        joint linear layer better than all of them. "ladders" is one tree a column, see `Ladders`.
     classification : bool or None
         The task; None is for no target: totally random trees, whatever the name.
     n_rows : int
@@ -92,9 +101,10 @@ def named_forest(
     >>> named_forest("extra-trees", classification=False, n_rows=1000)
     ExtraTreesRegressor()
     """
-    if name not in NAMED_FORESTS:
+    if name not in NAMED_FORESTS and name not in LIBRARIES:
+        names = ", ".join(map(repr, [*NAMED_FORESTS, *LIBRARIES]))
         raise ValueError(
-            f"forest must be one of {', '.join(map(repr, NAMED_FORESTS))}, for a regressor or "
+            f"forest must be one of {names}, for a regressor or "
             "classifier 'blend', an ensemble, a kpp Forest or a list of (name, forest); got "
             f"{name!r}."
         )
@@ -107,11 +117,15 @@ def named_forest(
         return Ladders()
     if classification is None:
         return RandomTreesEmbedding(**common)
+    steps = _small_steps(n_estimators, n_rows, n_classes if classification else 0)
+    if name in LIBRARIES:
+        return named_booster(
+            name, classification=classification, steps=steps, random_state=random_state
+        )
     classifier, regressor = NAMED_FORESTS[name]
     ensemble = classifier if classification else regressor
     if name in ("boosted", "boosted-small"):
         is_small = name == "boosted-small"
-        steps = _small_steps(n_estimators, n_rows, n_classes if classification else 0)
         # Early stopping would hide rows from the trees and change their number.
         return ensemble(
             **(
@@ -180,6 +194,8 @@ def traits_of(spec: Any) -> Traits:
         )
     if isinstance(spec, FrozenEstimator):
         return traits_of(spec.estimator)
+    if isinstance(spec, str) and spec in LIBRARIES:
+        return BOOSTERS
     # The classifier and the regressor of a name have the same traits.
     kind = NAMED_FORESTS.get(spec, (str,))[0] if isinstance(spec, str) else type(spec)
     importer = importer_of(kind)
@@ -209,6 +225,8 @@ def grow_forest(
     *,
     random_state: Any = None,
     feature_names: Any = None,
+    n_jobs: int | None = None,
+    stop_on: tuple[Any, Any, Any] | None = None,
 ) -> Forest:
     """Fit a clone of an ensemble and read its trees; the ensemble itself is let go.
 
@@ -223,6 +241,10 @@ def grow_forest(
         Seed for an estimator whose own ``random_state`` is None.
     feature_names : array of str, optional
         Names of the columns, when X does not carry them.
+    n_jobs : int, optional
+        Threads for a booster of another library that does not say how many itself.
+    stop_on : tuple of X, y and sample_weight, optional
+        Rows on which a booster of another library that asks for early stopping may stop.
 
     Returns
     -------
@@ -241,13 +263,26 @@ def grow_forest(
         encoding = _prepare(estimator, X, y, sample_weight)
         X = encoding.apply(X)
         # No split comes of a column without a value, and not every ensemble knows what to do.
-        X[:, np.isnan(X).all(axis=0)] = 0.0
-    parameters = estimator.get_params(deep=False)
-    if "random_state" in parameters and parameters["random_state"] is None:
-        estimator.set_params(random_state=random_state)
-    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        empty = np.isnan(X).all(axis=0)
+        X[:, empty] = 0.0
+        if stop_on is not None:
+            held = encoding.apply(stop_on[0])
+            held[:, empty] = 0.0
+            stop_on = (held, *stop_on[1:])
+    seed = seed_name(estimator)
+    if seed is not None and estimator.get_params(deep=False).get(seed) is None:
+        estimator.set_params(**{seed: random_state})
+    library, classes = library_of(estimator), None
+    if library is not None:
+        classes = fit_booster(
+            library, estimator, X, y, sample_weight, n_jobs=n_jobs, stop_on=stop_on
+        )
+    else:
+        estimator.fit(X, y, **({} if sample_weight is None else {"sample_weight": sample_weight}))
     # Grown here and for this alone: its trees go as they are read.
-    forest = import_forest(estimator.fit(X, y, **weights), release=True)
+    forest = import_forest(estimator, release=True)
+    if classes is not None and forest.bare is not None:
+        forest = replace(forest, bare=replace(forest.bare, classes=classes))
     names = None if feature_names is None else tuple(str(name) for name in feature_names)
     if encoding is not None:
         forest = encoding.translated(forest)

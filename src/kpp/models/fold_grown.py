@@ -82,13 +82,13 @@ def grow_in_folds(data: FitData, grower: Grower, splits: Splits) -> list[GrownBl
     blocks : list of GrownBlock
     """
     rows_of_groups = [train for train, _ in splits]
-    forests = grower.in_groups(data, rows_of_groups, share_columns=True)
+    held_out = [test for _, test in splits]
+    forests = grower.in_groups(data, rows_of_groups, share_columns=True, held_out=held_out)
     classes = np.unique(data.labels) if grower.classification else None
     blocks, joined_forests = [], []
     for name, spec in grower.specs:
         own = [by_group.pop(0) for by_group in forests]
-        tests = [test for _, test in splits]
-        bare = bare_of_folds(own, tests, data, classes, grower.n_jobs) if grower.blends else None
+        bare = bare_of_folds(own, held_out, data, classes, grower.n_jobs) if grower.blends else None
         if traits_of(spec).by_columns_alone:
             joined, stops = own[0], None
         else:

@@ -18,6 +18,7 @@ from kpp._parallel import one_openmp_thread, run_blocks
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
+from kpp.forest.boosters import library_of, seed_name
 from kpp.forest.coded import CodedRows
 from kpp.forest.columns import categorical_columns
 from kpp.forest.grow import grow_forest, is_grown, named_forest, traits_of
@@ -206,9 +207,15 @@ class Grower:
         return LinearMap(terms, normalize=self.normalize)
 
     def grow(
-        self, spec: Any, data: FitData, seed: Any, *, classification: bool | None = None
+        self,
+        spec: Any,
+        data: FitData,
+        seed: Any,
+        *,
+        classification: bool | None = None,
+        held_out: FitData | None = None,
     ) -> Forest:
-        """Grow, or take, one forest."""
+        """Grow, or take, one forest; it may stop early on rows held out, where it asks for that."""
         if classification is None:
             classification = self.classification
         # A booster's trees follow one another, and each is small: threads wait for each other.
@@ -216,8 +223,10 @@ class Grower:
         if isinstance(spec, str):
             spec = self._named(spec, len(data.X), classification, seed)
         targets = [data.labels]
+        stops = [None if held_out is None else held_out.labels]
         if np.ndim(data.labels) == 2 and traits_of(spec).one_target and not is_grown(spec):
             targets = list(data.labels.T)
+            stops = [None] * len(targets) if held_out is None else list(held_out.labels.T)
         with one_openmp_thread(is_small):
             grown = [
                 grow_forest(
@@ -227,8 +236,10 @@ class Grower:
                     data.given_weight,
                     random_state=seed,
                     feature_names=self.feature_names,
+                    n_jobs=1 if is_small else effective_n_jobs(self.n_jobs),
+                    stop_on=None if held_out is None else (held_out.X, stop, held_out.given_weight),
                 )
-                for target in targets
+                for target, stop in zip(targets, stops, strict=True)
             ]
         forest = grown[0] if len(grown) == 1 else forest_of_targets(grown)
         if forest.n_features != self.n_features:
@@ -327,7 +338,12 @@ class Grower:
         return "uniform" if alike else self.node_weight
 
     def in_groups(
-        self, data: FitData, rows_of_groups: Sequence[AnyArray], *, share_columns: bool = False
+        self,
+        data: FitData,
+        rows_of_groups: Sequence[AnyArray],
+        *,
+        share_columns: bool = False,
+        held_out: Sequence[AnyArray] | None = None,
     ) -> list[list[Forest]]:
         """Grow a share of the trees on each set of rows.
 
@@ -340,6 +356,8 @@ class Grower:
         share_columns : bool
             Whether trees that follow from the columns alone are grown once, on all rows, and are
             the same object in every group.
+        held_out : list of int arrays, optional
+            Rows on which each group may stop early.
 
         Returns
         -------
@@ -351,16 +369,21 @@ class Grower:
         seeds = [[int(random.randint(LARGEST_SEED)) for _ in self.specs] for _ in range(n_groups)]
         forests: list[list[Forest]] = [[] for _ in range(n_groups)]
         done = count(1)
+        # Estimators of other libraries alone: scikit-learn's stop on rows of their own.
+        may_stop = any(
+            not isinstance(spec, str) and library_of(spec) is not None for _, spec in self.specs
+        )
 
         def grow_group(q: int, n_jobs: int | None) -> None:
             rows = rows_of_groups[q]
             own = data.take(rows)
+            stop_on = data.take(held_out[q]) if held_out is not None and may_stop else None
             for k, (_, spec) in enumerate(self.specs):
                 if share_columns and traits_of(spec).by_columns_alone:
                     forests[q].append(shared[k])
                     continue
                 group = self._one_group(spec, q, n_groups, len(rows), n_jobs)
-                forests[q].append(self.grow(group, own, seeds[q][k]))
+                forests[q].append(self.grow(group, own, seeds[q][k], held_out=stop_on))
             self.progress(GROWING, next(done), n_groups)
 
         self.progress(GROWING, 0, n_groups)
@@ -401,11 +424,12 @@ class Grower:
             if "n_jobs" in spec.get_params(deep=False):
                 spec.set_params(n_jobs=n_jobs)
         spec = clone(spec)
-        seed = spec.get_params(deep=False).get("random_state")
-        if seed is not None:
+        name = seed_name(spec)
+        seed = None if name is None else spec.get_params(deep=False).get(name)
+        if name is not None and seed is not None:
             # The user's seed rules, but the same one for all groups would grow the same trees.
             seeds = check_random_state(seed).randint(LARGEST_SEED, size=n_groups)
-            spec.set_params(random_state=int(seeds[q]))
+            spec.set_params(**{name: int(seeds[q])})
         if traits_of(spec).splits_into_groups:
             n_trees = spec.n_estimators // n_groups + (q < spec.n_estimators % n_groups)
             spec.set_params(n_estimators=max(1, n_trees))

@@ -1,0 +1,263 @@
+"""LightGBM, XGBoost and CatBoost: by name, and how an estimator of theirs is grown for a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from kpp._typing import AnyArray
+from kpp.forest.importers.registry import Traits
+
+# What is known of all three before a class of theirs is imported.
+BOOSTERS = Traits(combines="sum", one_target=True)
+
+
+@dataclass(frozen=True)
+class Library:
+    """How the estimators of a library are spoken to.
+
+    Parameters
+    ----------
+    package : str
+        The library, and the extra that installs it.
+    classifier, regressor : str
+        Names of its classes.
+    quiet : dict
+        Parameters, unless the user has set them, that keep it from printing and writing files.
+    aliases : dict of str to tuple of str
+        Other names of parameters that this package sets.
+    rounds, seed, threads : str
+        Its names for these parameters.
+    stopping : tuple of str
+        Parameters that ask for early stopping.
+    numbers_classes : bool
+        Whether its classifier takes no labels but 0, 1, 2, ...
+    """
+
+    package: str
+    classifier: str
+    regressor: str
+    quiet: Mapping[str, Any]
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    rounds: str = "n_estimators"
+    seed: str = "random_state"
+    threads: str = "n_jobs"
+    stopping: tuple[str, ...] = ("early_stopping_rounds",)
+    numbers_classes: bool = False
+
+    def load(self, *, classification: bool) -> type:
+        """The class of an estimator; an error that names the extra where it is not installed."""
+        try:
+            module = import_module(self.package)
+        except ImportError as error:
+            raise ImportError(
+                f"forest={self.package!r} needs {self.package}, which is not installed: "
+                f"pip install 'kpp[{self.package}]'."
+            ) from error
+        return getattr(module, self.classifier if classification else self.regressor)
+
+    def is_set(self, estimator: Any, name: str) -> bool:
+        """Whether the user has given a parameter, by any of its names."""
+        given = estimator.get_params(deep=False)
+        names = (name, *self.aliases.get(name, ()))
+        return any(given.get(alias) is not None for alias in names)
+
+    def set_if_unset(self, estimator: Any, **parameters: Any) -> None:
+        """Set the parameters that the user has not."""
+        for name, value in parameters.items():
+            if not self.is_set(estimator, name):
+                estimator.set_params(**{name: value})
+
+    def stops_early(self, estimator: Any) -> bool:
+        """Whether an estimator asks for rows to stop on."""
+        given = estimator.get_params(deep=False)
+        return any(given.get(name) not in (None, 0, False) for name in self.stopping)
+
+
+LIBRARIES: dict[str, Library] = {
+    "lightgbm": Library(
+        "lightgbm",
+        "LGBMClassifier",
+        "LGBMRegressor",
+        # The same sums for any number of threads.
+        quiet={"verbosity": -1, "deterministic": True, "force_row_wise": True},
+        aliases={
+            "verbosity": ("verbose",),
+            "random_state": ("seed", "random_seed"),
+            "n_jobs": ("num_threads", "num_thread", "nthread", "nthreads"),
+            "force_row_wise": ("force_col_wise",),
+        },
+        stopping=("early_stopping_round", "early_stopping_rounds", "early_stopping"),
+    ),
+    "xgboost": Library(
+        "xgboost",
+        "XGBClassifier",
+        "XGBRegressor",
+        quiet={"verbosity": 0},
+        aliases={"random_state": ("seed",), "n_jobs": ("nthread",)},
+        numbers_classes=True,
+    ),
+    "catboost": Library(
+        "catboost",
+        "CatBoostClassifier",
+        "CatBoostRegressor",
+        quiet={"verbose": False, "allow_writing_files": False},
+        aliases={
+            "verbose": ("logging_level", "silent", "verbose_eval"),
+            "random_seed": ("random_state",),
+            "thread_count": ("n_jobs",),
+            "iterations": ("n_estimators", "num_boost_round", "num_trees"),
+        },
+        rounds="iterations",
+        seed="random_seed",
+        threads="thread_count",
+        stopping=("early_stopping_rounds", "od_wait", "od_pval"),
+    ),
+}
+
+
+def library_of(estimator: Any) -> Library | None:
+    """The library of an estimator, if it is one of the three.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import ExtraTreesRegressor
+    >>> from kpp.forest.boosters import library_of
+    >>> library_of(ExtraTreesRegressor()) is None
+    True
+    """
+    packages = {base.__module__.partition(".")[0] for base in type(estimator).__mro__}
+    return next((LIBRARIES[name] for name in LIBRARIES if name in packages), None)
+
+
+def named_booster(
+    name: str, *, classification: bool, steps: Mapping[str, Any], random_state: Any = None
+) -> Any:
+    """Return an unfitted booster of another library, small trees that the linear layer likes.
+
+    Parameters
+    ----------
+    name : {"lightgbm", "xgboost", "catboost"}
+        The library.
+    classification : bool
+        The task.
+    steps : dict
+        Rounds (``max_iter``), rate (``learning_rate``) and least rows of a leaf
+        (``min_samples_leaf``), by scikit-learn's names.
+    random_state : int or None
+        Seed.
+
+    Returns
+    -------
+    estimator : estimator of that library
+    """
+    library = LIBRARIES[name]
+    common = {library.rounds: steps["max_iter"], "learning_rate": steps["learning_rate"]}
+    return library.load(classification=classification)(
+        **common,
+        **_small_trees(name, steps["min_samples_leaf"], classification=classification),
+        **library.quiet,
+        **{library.seed: random_state},
+    )
+
+
+def _small_trees(name: str, leaf_rows: int, *, classification: bool) -> dict[str, Any]:
+    """What the trees look like: see benchmarks/results/booster_study.md."""
+    if name == "lightgbm":
+        return {"num_leaves": 16, "min_child_samples": leaf_rows, "colsample_bynode": 0.5}
+    if name == "xgboost":
+        # Of a squared error the weight of a row is 1, of a log loss p (1 - p).
+        weight = leaf_rows / 4 if classification else leaf_rows
+        return {"max_depth": 5, "min_child_weight": weight, "colsample_bynode": 0.5}
+    return {"depth": 5, "boosting_type": "Plain"}
+
+
+def seed_name(estimator: Any) -> str | None:
+    """The name of an estimator's seed among its parameters; None where it takes none."""
+    library = library_of(estimator)
+    given = estimator.get_params(deep=False)
+    names: Iterable[str] = ("random_state",)
+    if library is not None:
+        names = (library.seed, *library.aliases.get(library.seed, ()))
+    own = next((name for name in names if given.get(name) is not None), None)
+    if own is not None:
+        return own
+    if library is not None:
+        return library.seed
+    return "random_state" if "random_state" in given else None
+
+
+def fit_booster(
+    library: Library,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    n_jobs: int | None = None,
+    stop_on: tuple[Any, Any, Any] | None = None,
+) -> AnyArray | None:
+    """Fit an estimator of another library, quietly.
+
+    Parameters
+    ----------
+    library : Library
+        Its library.
+    estimator : estimator
+        A clone that nobody else has.
+    X, y, sample_weight
+        What to grow on.
+    n_jobs : int, optional
+        Threads, unless the user has said how many.
+    stop_on : tuple of X, y and sample_weight, optional
+        Rows for early stopping, which the estimator asks for by its own parameter.
+
+    Returns
+    -------
+    classes : array of shape (n_classes,) or None
+        The labels that the numbers of its classes stand for; None where it knows the labels.
+    """
+    library.set_if_unset(estimator, **library.quiet)
+    if n_jobs is not None:
+        library.set_if_unset(estimator, **{library.threads: n_jobs})
+    classes = None
+    if library.numbers_classes and is_classifier(estimator):
+        classes, y = np.unique(np.asarray(y), return_inverse=True)
+    fit: dict[str, Any] = {} if sample_weight is None else {"sample_weight": sample_weight}
+    if library.stops_early(estimator):
+        fit |= _stopping_rows(library, estimator, stop_on, classes)
+    estimator.fit(X, y, **fit)
+    return classes
+
+
+def _stopping_rows(
+    library: Library,
+    estimator: Any,
+    stop_on: tuple[Any, Any, Any] | None,
+    classes: AnyArray | None,
+) -> dict[str, Any]:
+    """The arguments of a fit that may stop early."""
+    if stop_on is None:
+        raise ValueError(
+            f"{type(estimator).__name__} asks for early stopping, and there are no rows to stop "
+            "on: only the groups of trees that alpha is chosen by (regime='shared', alpha='auto', "
+            "alpha_selection='fold-grown') are grown with a fold held out. Leave early stopping "
+            "out, and set the number of rounds."
+        )
+    X, y, weight = stop_on
+    if classes is not None:
+        known = np.isin(y, classes)  # a class without a number cannot be scored
+        X, y = X[known], np.searchsorted(classes, np.asarray(y)[known])
+        weight = None if weight is None else np.asarray(weight)[known]
+    if library.package == "catboost":
+        return {"eval_set": import_module("catboost").Pool(X, y, weight=weight)}
+    fit: dict[str, Any] = {"eval_set": [(X, y)]}
+    if library.package == "lightgbm":
+        return fit if weight is None else fit | {"eval_sample_weight": [weight]}
+    fit |= {"verbose": False}
+    return fit if weight is None else fit | {"sample_weight_eval_set": [weight]}
