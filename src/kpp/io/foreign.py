@@ -16,8 +16,10 @@ from importlib import import_module
 from typing import Any
 
 from kpp._optional import optional
+from kpp.forest.boosters import LIBRARIES
+from kpp.io.absent import AbsentEstimator
 from kpp.io.errors import CannotSaveError, FileFormatError
-from kpp.io.foreign_checks import CHECKS, RefusalError, check_any, limit_jobs
+from kpp.io.foreign_checks import CHECKS, RefusalError, check_any, check_booster, limit_jobs
 from kpp.io.schema import required
 from kpp.io.values import Fields, Kind
 from kpp.io.writer import Writer
@@ -50,6 +52,9 @@ FITTED = {
 }
 # Parameters of a model: ensembles that a fit clones and grows, and splitters. Never fitted.
 UNFITTED = {
+    "catboost": ("CatBoostClassifier", "CatBoostRegressor"),
+    "lightgbm": ("LGBMClassifier", "LGBMRegressor"),
+    "xgboost": ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor"),
     "kpp.forest": ("Ladders", "ObliqueForestClassifier", "ObliqueForestRegressor"),
     "sklearn.ensemble": (
         *("BaggingClassifier", "BaggingRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor"),
@@ -117,6 +122,8 @@ BY_KIND = {entry.kind: entry for entry in TABLE.values()}
 
 def foreign_of(thing: Any) -> Kind | None:
     """The kind of an object of a listed class; subclasses are other classes."""
+    if type(thing) is AbsentEstimator:
+        return _kind(f"{thing.library}.{thing.name}")
     entry = TABLE.get(type(thing).__name__)
     if entry is None or type(thing).__module__.partition(".")[0] != entry.library:
         return None
@@ -171,6 +178,13 @@ def _parameters(entry: Foreign, thing: Any) -> dict[str, Any]:
 
 def _decode(entry: Foreign, fields: Fields) -> Any:
     cls = entry.load()
+    if cls is None and entry.library in LIBRARIES:
+        absent = AbsentEstimator(entry.library, entry.name, fields["parameters"])
+        try:
+            check_booster(absent)
+        except RefusalError as reason:
+            raise FileFormatError(f"{entry.name}: {reason}") from reason
+        return absent
     if cls is None:
         raise FileFormatError(
             f"The file needs {entry.name} of {entry.library}, which the installed version does "

@@ -205,7 +205,36 @@ def _check_parsed(thing: Any) -> None:
     _require(plain, f"the time zone {zone!r} is not a plain name.")
 
 
+def check_booster(thing: Any) -> None:
+    """Parameters of other libraries' boosters: numbers and words, no places on a disk."""
+    parameters = thing.get_params(deep=False)
+    _require(isinstance(parameters, dict), "parameters must be by name.")
+    for name, value in parameters.items():
+        _require(isinstance(name, str), "parameters must be by name.")
+        _require(_is_setting(value), f"{name} is no number, word, or list of these: {value!r}.")
+
+
+def _is_setting(value: Any, depth: int = 3) -> bool:
+    if isinstance(value, list | tuple):
+        return depth > 0 and all(_is_setting(part, depth - 1) for part in value)
+    if isinstance(value, dict):
+        return depth > 0 and all(
+            _is_setting(part, depth - 1) for pair in value.items() for part in pair
+        )
+    if isinstance(value, str):
+        # Some of their parameters name files that a fit writes, or libraries that it loads.
+        return len(value) <= LONGEST_FORMAT and not set(value) & set("/\\")
+    return value is None or isinstance(value, bool | int | float | np.number)
+
+
+BOOSTERS = (
+    *("catboost.CatBoostClassifier", "catboost.CatBoostRegressor"),
+    *("lightgbm.LGBMClassifier", "lightgbm.LGBMRegressor"),
+    *("xgboost.XGBClassifier", "xgboost.XGBRegressor"),
+    *("xgboost.XGBRFClassifier", "xgboost.XGBRFRegressor"),
+)
 CHECKS: dict[str, Callable[[Any], None]] = {
+    **dict.fromkeys(BOOSTERS, check_booster),
     "sklearn.FunctionTransformer": _check_identity,
     "sklearn.OneHotEncoder": _check_one_hot,
     "sklearn.CountVectorizer": _check_vectorizer,
