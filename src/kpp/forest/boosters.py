@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -225,11 +226,13 @@ def fit_booster(
     library.set_if_unset(estimator, **library.quiet)
     if n_jobs is not None:
         library.set_if_unset(estimator, **{library.threads: n_jobs})
-    classes = None
-    if library.numbers_classes and is_classifier(estimator):
+    classes, stops = None, library.stops_early(estimator)
+    # LightGBM 4.7 knows labels that are words in the rows of a fit, not in those that it stops on.
+    numbers = library.numbers_classes or (stops and library.package == "lightgbm")
+    if numbers and is_classifier(estimator):
         classes, y = np.unique(np.asarray(y), return_inverse=True)
     fit: dict[str, Any] = {} if sample_weight is None else {"sample_weight": sample_weight}
-    if library.stops_early(estimator):
+    if stops:
         fit |= _stopping_rows(library, estimator, stop_on, classes)
     estimator.fit(X, y, **fit)
     return classes
@@ -258,6 +261,8 @@ def _stopping_rows(
         return {"eval_set": import_module("catboost").Pool(X, y, weight=weight)}
     fit: dict[str, Any] = {"eval_set": [(X, y)]}
     if library.package == "lightgbm":
+        if "eval_X" in signature(estimator.fit).parameters:  # since 4.7
+            fit = {"eval_X": X, "eval_y": y}
         return fit if weight is None else fit | {"eval_sample_weight": [weight]}
     fit |= {"verbose": False}
     return fit if weight is None else fit | {"sample_weight_eval_set": [weight]}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.utils import InputTags, Tags, TargetTags
+
 
 class AbsentEstimator:
     """The name and the parameters of an estimator that cannot be imported.
@@ -33,12 +35,20 @@ class AbsentEstimator:
         given = ", ".join(f"{key}={value!r}" for key, value in self.parameters.items())
         return f"{self.name}({given})"
 
+    def __sklearn_tags__(self) -> Tags:
+        kind = "classifier" if self.name.endswith("Classifier") else "regressor"
+        return Tags(kind, TargetTags(required=True), input_tags=InputTags(allow_nan=True))
+
     def __sklearn_clone__(self) -> AbsentEstimator:
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, as saved."""
         return dict(self.parameters)
+
+    def set_params(self, **_: Any) -> AbsentEstimator:
+        """Name the library that is missing."""
+        return self.fit()
 
     def fit(self, *_: Any, **__: Any) -> AbsentEstimator:
         """Name the library that is missing."""

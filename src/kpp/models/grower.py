@@ -289,7 +289,10 @@ class Grower:
             weights = leaf_indicator_weights(forest)
         else:
             if not self.sees_labels:
-                pass  # what the forest recorded of its own target
+                # What the forest recorded of its own target; a booster's nodes saw gradients, and
+                # without another weight to choose all of its splits count alike.
+                if statistics is None and _is_gain(node_weight):
+                    node_weight = "uniform"
             elif classification is not None and needs_statistics(node_weight, self.leaf_weight):
                 statistics = weighting_statistics(
                     forest,
