@@ -26,6 +26,9 @@ class ForestName(StrEnum):
     extra_trees = "extra-trees"
     random_forest = "random-forest"
     boosted = "boosted"
+    lightgbm = "lightgbm"
+    xgboost = "xgboost"
+    catboost = "catboost"
 
 
 class GeometryForest(StrEnum):

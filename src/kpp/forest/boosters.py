@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
+from kpp._optional import optional
 from kpp._typing import AnyArray
 from kpp.forest.importers.registry import Traits
 
@@ -53,13 +54,7 @@ class Library:
 
     def load(self, *, classification: bool) -> type:
         """The class of an estimator; an error that names the extra where it is not installed."""
-        try:
-            module = import_module(self.package)
-        except ImportError as error:
-            raise ImportError(
-                f"forest={self.package!r} needs {self.package}, which is not installed: "
-                f"pip install 'kpp[{self.package}]'."
-            ) from error
+        module = optional(self.package, f"forest={self.package!r}", self.package)
         return getattr(module, self.classifier if classification else self.regressor)
 
     def is_set(self, estimator: Any, name: str) -> bool:

@@ -6,6 +6,8 @@ from typing import Any
 
 from sklearn.utils import InputTags, Tags, TargetTags
 
+from kpp._optional import optional
+
 
 class AbsentEstimator:
     """The name and the parameters of an estimator that cannot be imported.
@@ -52,7 +54,7 @@ class AbsentEstimator:
 
     def fit(self, *_: Any, **__: Any) -> AbsentEstimator:
         """Name the library that is missing."""
+        optional(self.library, self.name, self.library)
         raise ImportError(
-            f"{self.name} is a class of {self.library}, which is not installed: "
-            f"pip install 'kpp[{self.library}]'."
+            f"{self.library} was missing when this model was loaded: load it again to fit it."
         )
