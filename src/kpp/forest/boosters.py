@@ -165,7 +165,8 @@ def named_booster(
 def _small_trees(name: str, leaf_rows: int, *, classification: bool) -> dict[str, Any]:
     """What the trees look like: see benchmarks/results/booster_study.md."""
     if name == "lightgbm":
-        return {"num_leaves": 16, "min_child_samples": leaf_rows, "colsample_bynode": 0.5}
+        n_leaves = 16 if classification else 31
+        return {"num_leaves": n_leaves, "min_child_samples": leaf_rows, "colsample_bynode": 0.5}
     if name == "xgboost":
         # Of a squared error the weight of a row is 1, of a log loss p (1 - p).
         weight = leaf_rows / 4 if classification else leaf_rows
