@@ -1,7 +1,9 @@
 """LightGBM: leaves are its own (`pred_leaf`) and scores its raw scores, to the last bit."""
 
 import inspect
+import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -691,6 +693,35 @@ def test_treelite_finds_the_same_leaves():
     np.testing.assert_allclose(
         treelite.gtil.predict(other, rows).ravel(), forest.bare_scores(rows)[:, 0], rtol=1e-12
     )
+
+
+# Files of other versions, with what those versions made of some rows: `lightgbm_models.py` there.
+
+SAVED = sorted(Path(__file__).parent.joinpath("models_of_other_versions").glob("lightgbm_*.json"))
+
+
+def test_there_are_files_of_other_versions():
+    assert {path.stem for path in SAVED} >= {"lightgbm_4.5.0", "lightgbm_4.6.0"}
+
+
+@pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("kind", ["frame", "numbers"])
+def test_files_of_other_versions(path, kind):
+    saved = json.loads(path.read_text())[kind]
+    booster = lgb.Booster(model_str=saved["model"])
+    if kind == "frame":
+        pd = pytest.importorskip("pandas")
+        rows = pd.DataFrame(saved["rows"])
+    else:
+        rows = np.array(saved["rows"])
+    forest = Forest.from_model(booster)
+    assert set(forest.categories) == ({1, 2} if kind == "frame" else {2})
+    assert set(forest.missing_values) == (set() if kind == "frame" else {0, 1})
+    leaves = forest.source_leaf[forest.apply(rows)]
+    np.testing.assert_array_equal(leaves, saved["leaves"])
+    assert len(np.unique(leaves)) > 3
+    scores = np.array(saved["scores"]).reshape(len(rows), -1)
+    np.testing.assert_array_equal(forest.bare_scores(rows), scores)
 
 
 # In a model.

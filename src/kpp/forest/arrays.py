@@ -172,7 +172,8 @@ class Forest(Shown):
         model : fitted estimator
             scikit-learn's RandomForest, ExtraTrees, DecisionTree, ExtraTree, GradientBoosting,
             HistGradientBoosting, RandomTreesEmbedding, IsolationForest, or a bagging of single
-            trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`. A ``FrozenEstimator``
+            trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`; LightGBM's
+            ``LGBMRegressor``, ``LGBMClassifier`` and ``Booster``. A ``FrozenEstimator``
             around one of them counts as what it holds; a `Forest` is returned as it is.
 
         Returns
