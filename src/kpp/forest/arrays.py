@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ from kpp.forest.layout import (
 )
 from kpp.forest.nodes import Nodes, Splits
 from kpp.forest.pools import join_offsets, take_from_pools
-from kpp.forest.sets import for_categories, pool_of
+from kpp.forest.sets import all_categories, for_categories, pool_of
 from kpp.forest.statistics import NodeStatistics
 from kpp.forest.sums import add_to_parents, as_vector, path_sums
 
@@ -103,6 +103,9 @@ class Forest(Shown):
     missing_values : dict of int to (float, float), optional
         Column -> the values that count as missing there, from the first number to the second, as
         well as NaN: a library may be told that 0 or -999 stands for nothing.
+    whole_categories : set of int, optional
+        Columns whose categories are whole numbers, and in which any other number counts as its
+        whole part: 2.7 as 2, -0.5 as 0.
 
     Examples
     --------
@@ -145,6 +148,7 @@ class Forest(Shown):
     term_weights: FloatArray = field(default_factory=lambda: np.empty(0))
     term_shares: FloatArray = field(default_factory=lambda: np.empty(0))
     missing_values: dict[int, tuple[float, float]] = field(default_factory=dict)
+    whole_categories: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         # Frozen for everybody else; these are the arrays in the dtypes that compiled loops are
@@ -154,6 +158,7 @@ class Forest(Shown):
         object.__setattr__(self, "dtype", np.dtype(self.dtype))
         for name in ("categories", "missing_values"):
             object.__setattr__(self, name, dict(getattr(self, name)))
+        object.__setattr__(self, "whole_categories", frozenset(self.whole_categories))
         check_layout(self)
         if self.bare is not None:
             self.bare.check(self.n_trees, self.n_nodes, self.statistics)
@@ -167,7 +172,8 @@ class Forest(Shown):
         model : fitted estimator
             scikit-learn's RandomForest, ExtraTrees, DecisionTree, ExtraTree, GradientBoosting,
             HistGradientBoosting, RandomTreesEmbedding, IsolationForest, or a bagging of single
-            trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`. A ``FrozenEstimator``
+            trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`; LightGBM's
+            ``LGBMRegressor``, ``LGBMClassifier`` and ``Booster``. A ``FrozenEstimator``
             around one of them counts as what it holds; a `Forest` is returned as it is.
 
         Returns
@@ -434,13 +440,14 @@ class Forest(Shown):
         for other in forests[1:]:
             if any(getattr(other, name) != getattr(first, name) for name in READINGS):
                 raise ValueError("Forests can be joined when they read the same columns alike.")
-        categories = _all_categories(forests)
+        categories, by_whole_part = all_categories(forests)
         forests = [forest.with_categories(categories) for forest in forests]
         sizes = [forest.n_nodes for forest in forests]
         if sum(sizes) > MAX_NODES:
             raise ValueError(f"{sum(sizes)} nodes are more than 32-bit ids can number.")
         # A row goes through all trees, so it may have NaN only where every part takes it.
         shared: dict[str, Any] = {"allows_nan": all(forest.allows_nan for forest in forests)}
+        shared["whole_categories"] = by_whole_part
         shared |= {
             name: getattr(first, name)
             for name in (*READINGS, "feature_names", "allows_infinity", "source")
@@ -569,22 +576,6 @@ class Forest(Shown):
         # Through the constructor, which checks the arrays and makes them read-only again.
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         return _rebuild, (state,)
-
-
-def _all_categories(forests: Sequence[Forest]) -> dict[int, AnyArray]:
-    """The categories of each column that any of the forests knows, in order of appearance."""
-    known: dict[int, dict[Any, None]] = {}
-    for forest in forests:
-        for column, values in forest.categories.items():
-            known.setdefault(column, {}).update(dict.fromkeys(values.tolist()))
-    return {column: _object_array(values) for column, values in known.items()}
-
-
-def _object_array(values: Iterable[Any]) -> AnyArray:
-    listed = list(values)
-    array = np.empty(len(listed), dtype=object)
-    array[:] = listed
-    return array
 
 
 def _rebuild(state: dict[str, Any]) -> Forest:

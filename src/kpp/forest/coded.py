@@ -137,7 +137,8 @@ class CodedRows:
                 code = category_codes(self.categories[j], known)
                 changed[:, j] = _taken(np.append(code, np.nan), values[:, j])
             else:
-                changed[:, j] = category_codes(values[:, j], known)
+                own = np.trunc(values[:, j]) if j in forest.whole_categories else values[:, j]
+                changed[:, j] = category_codes(own, known)
         return changed
 
     def names_of(self, columns: Iterable[int]) -> list[str]:

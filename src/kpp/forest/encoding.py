@@ -133,11 +133,20 @@ class Encoding:
         threshold, kind = forest.threshold.copy(), forest.split_kind.copy()
         missing_left = forest.missing_left.copy()
         categories, parts = dict(self.categories), []
+        missing_values = dict(forest.missing_values)
         for j, nodes in _nodes_by_column(forest):
             if j in self.tables:
                 words, missing = _sets_below(self.tables[j], forest.threshold[nodes])
                 if missing is not None:
                     missing_left[nodes] = missing
+                if j in missing_values:
+                    # A category whose number counts as missing goes where missing ones go.
+                    low, high = missing_values.pop(j)
+                    numbers = self.tables[j][:-1]
+                    for code in np.flatnonzero((numbers >= low) & (numbers <= high)).tolist():
+                        bit = np.uint32(1 << code % 32)
+                        words[:, code // 32] &= ~bit
+                        words[missing_left[nodes], code // 32] |= bit
                 kind[nodes], threshold[nodes] = CATEGORICAL, np.nan
                 parts.append((nodes, words))
             elif j in forest.categories:
@@ -156,6 +165,7 @@ class Encoding:
             category_offsets=offsets,
             category_bits=bits,
             categories=categories,
+            missing_values=missing_values,
         )
 
 

@@ -80,8 +80,15 @@ def check_one_reading(forests: Sequence[Forest]) -> None:
                 f"({forests[0].source}, {forest.source}); a single forest cannot read a column in "
                 "both ways. Put NaN for what is missing, before any of them is fitted."
             )
+    whole = frozenset[int]().union(*(forest.whole_categories for forest in forests))
     for column in sorted({column for forest in forests for column in forest.categories}):
         for forest in forests:
+            if column in whole & forest.categories.keys() - forest.whole_categories:
+                raise TypeError(
+                    f"In column {column} a number such as 2.7 counts as the category 2 in one "
+                    f"block of this model, and as none in another ({forest.source}); a single "
+                    "forest cannot read it in both ways. Round the column for all blocks."
+                )
             splits = (forest.feature == column) & (forest.split_kind == NUMERICAL)
             read_as_number = splits.any() or (forest.term_columns == column).any()
             if column not in forest.categories and read_as_number:

@@ -313,6 +313,10 @@ def check_layout(forest: Forest) -> None:
             0 <= column < forest.n_features and low <= high and forest.allows_nan,
             "missing_values must be ranges of columns, in a forest that allows NaN",
         )
+    require(
+        forest.whole_categories <= forest.categories.keys(),
+        "whole_categories must be columns with categories",
+    )
 
 
 def _check_terms(forest: Forest, require: Callable[[Any, str], None]) -> None:

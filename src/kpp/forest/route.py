@@ -139,7 +139,9 @@ def _check_names(forest: Forest, X: Any) -> None:
     if forest.feature_names is None or columns is None:
         return
     names = tuple(str(column) for column in columns)
-    if names != forest.feature_names:
+    # LightGBM keeps an underscore for every space in a name.
+    spaced = tuple(name.replace(" ", "_") for name in names)
+    if forest.feature_names not in (names, spaced):
         missing = [name for name in forest.feature_names if name not in names]
         unknown = [name for name in names if name not in forest.feature_names]
         raise ValueError(
@@ -161,11 +163,12 @@ def _encode(forest: Forest, X: Any) -> FloatArray:
     # In float64, which holds every code; the caller casts to what the forest compares in.
     encoded = np.empty((X.shape[0], forest.n_features))
     for j, column in enumerate(columns):
-        if j in forest.categories:
-            encoded[:, j] = category_codes(np.asarray(column), forest.categories[j])
-        else:
+        if j not in forest.categories or j in forest.whole_categories:
             name = str(j) if not hasattr(X, "columns") else repr(str(X.columns[j]))
-            encoded[:, j] = numbers_of(column, f"column {name}")
+            column = numbers_of(column, f"column {name}")
+            column = np.trunc(column) if j in forest.whole_categories else column
+        known = forest.categories.get(j)
+        encoded[:, j] = column if known is None else category_codes(np.asarray(column), known)
     return encoded
 
 

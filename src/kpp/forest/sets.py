@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -122,3 +122,37 @@ def for_categories(
         left = np.column_stack([sets_of(forest, own, len(known)), forest.missing_left[own]])
         words.append(packed_sets(left[:, code]))
     return np.concatenate(words) if words else np.empty((0, 1), dtype=np.uint32)
+
+
+def all_categories(forests: Sequence[Forest]) -> tuple[dict[int, AnyArray], frozenset[int]]:
+    """The categories of each column that any of some forests knows, in order of appearance.
+
+    Parameters
+    ----------
+    forests : sequence of Forest
+        Forests of the same columns.
+
+    Returns
+    -------
+    categories : dict of int to object array
+        As `Forest` has them.
+    whole : set of int
+        Columns in which a number counts as its whole part.
+
+    Raises
+    ------
+    ValueError
+        Where it does so in one forest, and not in another that knows the column's categories.
+    """
+    known: dict[int, dict[Any, None]] = {}
+    for forest in forests:
+        for column, values in forest.categories.items():
+            known.setdefault(column, {}).update(dict.fromkeys(values.tolist()))
+    whole = frozenset[int]().union(*(forest.whole_categories for forest in forests))
+    if any(whole & forest.categories.keys() != forest.whole_categories for forest in forests):
+        raise ValueError("Forests can be joined when they read the same columns alike.")
+    categories = {}
+    for column, listed in known.items():
+        categories[column] = np.empty(len(listed), dtype=object)
+        categories[column][:] = list(listed)
+    return categories, whole

@@ -58,6 +58,7 @@ FOREST: FieldTable = {
     "bare": Field(since=2, default=None, inside=BARE),
     "sums": Field(since=2, default=None, inside=SUMS),
     "missing_values": Field(since=2, default=None),
+    "whole_categories": Field(since=2, default=None),
 }
 WEIGHTS = required("node", "edge", "tree_mass", "forest_mass")
 MAP: FieldTable = {**required("forest", "leaves", "normalize", "n_jobs"), **WEIGHTS}
@@ -88,6 +89,9 @@ def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
     if forest.missing_values:
         ranges = {int(j): [float(a), float(b)] for j, (a, b) in forest.missing_values.items()}
         rare["missing_values"] = writer.value(ranges, f"{where}.missing_values")
+    if forest.whole_categories:
+        columns = np.array(sorted(forest.whole_categories))
+        rare["whole_categories"] = writer.packed(columns)
     return rare | {
         "tree_sizes": writer.packed(np.diff(forest.tree_offsets)),
         "split_kind": writer.value(kind, where),
@@ -182,6 +186,7 @@ def decode_forest(fields: Fields) -> Forest:
         bare=_bare(fields["bare"], offsets, statistics),
         **_sums(fields["sums"], oblique, n_columns),
         missing_values=_missing_values(fields["missing_values"], n_columns),
+        whole_categories=_whole_categories(fields["whole_categories"], categories),
     )
 
 
@@ -196,6 +201,15 @@ def _missing_values(ranges: Any, n_columns: int) -> dict[int, tuple[float, float
         require(right and all(isinstance(end, float) for end in ends), "a range has two ends")
         checked[whole(column, "columns", 0, n_columns - 1)] = (ends[0], ends[1])
     return checked
+
+
+def _whole_categories(columns: Any, categories: dict[int, AnyArray]) -> frozenset[int]:
+    """Columns in which a number counts as its whole part."""
+    if columns is None:
+        return frozenset()
+    read = integers(columns, "columns of whole categories", None, 0, MOST_COLUMNS)
+    require(set(read.tolist()) <= categories.keys(), "whole_categories must have categories")
+    return frozenset(read.tolist())
 
 
 def _children(tree_sizes: Any, splits: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:

@@ -27,7 +27,9 @@ IMPORTERS: tuple[Importer, ...] = (
 
 
 # Package -> what its importers, in the file of that name, are said to read.
-EXTRAS: dict[str, str] = {}
+EXTRAS: dict[str, str] = {
+    "lightgbm": "LGBMRegressor, LGBMClassifier and Booster of LightGBM",
+}
 
 
 def importer_of(kind: type) -> Importer | None:
