@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ from kpp.forest.layout import (
 )
 from kpp.forest.nodes import Nodes, Splits
 from kpp.forest.pools import join_offsets, take_from_pools
-from kpp.forest.sets import for_categories, pool_of
+from kpp.forest.sets import all_categories, for_categories, pool_of
 from kpp.forest.statistics import NodeStatistics
 from kpp.forest.sums import add_to_parents, as_vector, path_sums
 
@@ -159,16 +159,20 @@ class Forest(Shown):
             self.bare.check(self.n_trees, self.n_nodes, self.statistics)
 
     @classmethod
-    def from_model(cls, model: Any) -> Forest:
+    def from_model(cls, model: Any, *, rows: Any = None) -> Forest:
         """Read a fitted ensemble.
 
         Parameters
         ----------
         model : fitted estimator
             scikit-learn's RandomForest, ExtraTrees, DecisionTree, ExtraTree, GradientBoosting,
-            HistGradientBoosting, RandomTreesEmbedding, IsolationForest, or a bagging of single
-            trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`. A ``FrozenEstimator``
-            around one of them counts as what it holds; a `Forest` is returned as it is.
+            HistGradientBoosting, RandomTreesEmbedding, IsolationForest, or a bagging or AdaBoost of
+            single trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`; CatBoost's
+            models. A ``FrozenEstimator`` around one of them counts as what it holds; a `Forest` is
+            returned as it is.
+        rows : data frame or array of shape (n_rows, n_features), optional
+            Rows that hold every category of the model, as those of training do. Read for CatBoost
+            alone, which does not keep the names of categories.
 
         Returns
         -------
@@ -181,7 +185,7 @@ class Forest(Shown):
         """
         from kpp.forest.importers import import_forest
 
-        return import_forest(model)
+        return import_forest(model, rows=rows)
 
     @classmethod
     def from_trees(
@@ -434,7 +438,7 @@ class Forest(Shown):
         for other in forests[1:]:
             if any(getattr(other, name) != getattr(first, name) for name in READINGS):
                 raise ValueError("Forests can be joined when they read the same columns alike.")
-        categories = _all_categories(forests)
+        categories = all_categories(forests)
         forests = [forest.with_categories(categories) for forest in forests]
         sizes = [forest.n_nodes for forest in forests]
         if sum(sizes) > MAX_NODES:
@@ -569,22 +573,6 @@ class Forest(Shown):
         # Through the constructor, which checks the arrays and makes them read-only again.
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         return _rebuild, (state,)
-
-
-def _all_categories(forests: Sequence[Forest]) -> dict[int, AnyArray]:
-    """The categories of each column that any of the forests knows, in order of appearance."""
-    known: dict[int, dict[Any, None]] = {}
-    for forest in forests:
-        for column, values in forest.categories.items():
-            known.setdefault(column, {}).update(dict.fromkeys(values.tolist()))
-    return {column: _object_array(values) for column, values in known.items()}
-
-
-def _object_array(values: Iterable[Any]) -> AnyArray:
-    listed = list(values)
-    array = np.empty(len(listed), dtype=object)
-    array[:] = listed
-    return array
 
 
 def _rebuild(state: dict[str, Any]) -> Forest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -122,3 +122,15 @@ def for_categories(
         left = np.column_stack([sets_of(forest, own, len(known)), forest.missing_left[own]])
         words.append(packed_sets(left[:, code]))
     return np.concatenate(words) if words else np.empty((0, 1), dtype=np.uint32)
+
+
+def all_categories(forests: Sequence[Forest]) -> dict[int, AnyArray]:
+    """The categories of each column that any of the forests knows, in order of appearance."""
+    known: dict[int, dict[Any, None]] = {}
+    for forest in forests:
+        for column, values in forest.categories.items():
+            known.setdefault(column, {}).update(dict.fromkeys(values.tolist()))
+    joined = {column: np.empty(len(listed), dtype=object) for column, listed in known.items()}
+    for column, listed in known.items():
+        joined[column][:] = list(listed)
+    return joined
