@@ -52,7 +52,8 @@ FITTED = {
 UNFITTED = {
     "kpp.forest": ("Ladders", "ObliqueForestClassifier", "ObliqueForestRegressor"),
     "sklearn.ensemble": (
-        *("BaggingClassifier", "BaggingRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor"),
+        *("AdaBoostClassifier", "AdaBoostRegressor", "BaggingClassifier", "BaggingRegressor"),
+        *("ExtraTreesClassifier", "ExtraTreesRegressor"),
         *("GradientBoostingClassifier", "GradientBoostingRegressor"),
         *("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"),
         *("IsolationForest", "RandomForestClassifier", "RandomForestRegressor"),
