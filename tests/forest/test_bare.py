@@ -242,6 +242,19 @@ def test_means_below_in_any_order_of_nodes():
     assert means_below([-1], [-1], np.array([7.0]), [3]).tolist() == [7.0]
 
 
+def test_means_below_of_several_trees_and_scores():
+    # Two trees one after the other; nobody is in the second.
+    left, right = [1, -1, -1, -1, 6, -1, 3], [2, -1, -1, -1, 5, -1, 7]
+    left, right = [*left, -1], [*right, -1]
+    value = np.array(
+        [[0, 0], [1, 10], [4, 40], [2, 4], [0, 0], [9, 9], [0, 0], [6, 0]], dtype=float
+    )
+    means = means_below(left, right, value, [0, 2, 1, 0, 0, 0, 0, 0])
+    assert means[[0, 6, 4]].tolist() == [[2, 20], [4, 2], [6.5, 5.5]]
+    one = means_below(left, right, value[:, 1], [0, 2, 1, 0, 0, 0, 0, 0])
+    assert one.tolist() == means[:, 1].tolist()
+
+
 def test_some_trees_of_a_mean_predict_their_mean():
     X, y = made_data("numbers")
     for criterion in ("squared_error", "absolute_error"):

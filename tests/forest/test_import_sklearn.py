@@ -5,6 +5,7 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.ensemble import (
     AdaBoostClassifier,
+    AdaBoostRegressor,
     BaggingClassifier,
     BaggingRegressor,
     GradientBoostingRegressor,
@@ -16,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from zoo import (
     bagging_models,
     beside_thresholds,
@@ -25,6 +27,7 @@ from zoo import (
 )
 
 from kpp import Forest
+from kpp.forest.grow import traits_of
 
 MODELS = supervised_models() | unsupervised_models() | bagging_models()
 # GradientBoosting refuses NaN; the others learn where to send it.
@@ -147,7 +150,6 @@ def test_sources_that_hold_a_forest():
         Ridge(),
         make_pipeline(RandomForestRegressor(2)),
         VotingRegressor([("forest", RandomForestRegressor(2))]),
-        AdaBoostClassifier(n_estimators=2),
         KMeans(2),
     ],
     ids=lambda model: type(model).__name__,
@@ -165,12 +167,75 @@ def test_what_is_no_model_is_refused(not_a_model):
         Forest.from_model(not_a_model)
 
 
-@pytest.mark.parametrize("member", [RandomForestRegressor(2), Ridge()])
-def test_bagging_of_other_models_is_refused(member):
+@pytest.mark.parametrize(
+    ("member", "told"),
+    [
+        (RandomForestRegressor(2), "which are ensembles themselves"),
+        (GradientBoostingRegressor(n_estimators=2), "which are boosters themselves"),
+        (AdaBoostRegressor(n_estimators=2), "which are boosters themselves"),
+        (Ridge(), "DecisionTree"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("ensemble", [BaggingRegressor, AdaBoostRegressor])
+def test_ensembles_of_anything_but_single_trees_are_refused(ensemble, member, told):
     X, y = made_data("numbers")
-    model = BaggingRegressor(member, 2).fit(X, y)
-    with pytest.raises(TypeError, match="only a bagging of single decision trees"):
+    model = ensemble(member, n_estimators=2).fit(X, y)
+    named = f"{ensemble.__name__} of {type(member).__name__}: only .*of single decision trees"
+    with pytest.raises(TypeError, match=f"{named}.*{told}"):
         Forest.from_model(model)
+
+
+@pytest.mark.parametrize("labels", ["ab", "bca"])
+@pytest.mark.parametrize("member", [DecisionTreeClassifier(max_depth=3), ExtraTreeClassifier()])
+def test_adaboost_of_classes(labels, member):
+    X, y = made_data("numbers")
+    y = np.array(list(labels))[np.digitize(y, [0.0, 1.0][: len(labels) - 1])]
+    if isinstance(member, ExtraTreeClassifier):
+        member.set_params(max_leaf_nodes=4)
+    model = AdaBoostClassifier(member, n_estimators=12, learning_rate=0.7, random_state=0)
+    weight = np.random.default_rng(0).integers(1, 4, len(y))
+    model.fit(X, y, sample_weight=weight)
+    forest = Forest.from_model(model)
+    rows = np.concatenate([X, beside_thresholds(forest, X)])
+    leaves = np.column_stack([tree.apply(rows) for tree in model.estimators_])
+    np.testing.assert_array_equal(forest.source_leaf[forest.apply(rows)], leaves)
+    np.testing.assert_allclose(
+        forest.bare_scores(rows),
+        model.decision_function(rows).reshape(len(rows), -1),
+        rtol=1e-13,
+        atol=1e-13,
+    )
+    assert forest.bare.classes.tolist() == sorted(labels)
+    assert forest.statistics is None  # each tree has seen rows of other weights
+    with pytest.raises(ValueError):
+        forest.apply(np.full((1, 4), np.nan))
+
+
+def test_adaboost_that_stops_at_a_perfect_tree():
+    X, y = made_data("classes")
+    model = AdaBoostClassifier(DecisionTreeClassifier(), n_estimators=5).fit(X, y)
+    assert len(model.estimators_) == 1
+    scores = Forest.from_model(model).bare_scores(X)
+    np.testing.assert_allclose(scores, model.decision_function(X), rtol=1e-13, atol=1e-13)
+
+
+def test_adaboost_of_one_class_and_of_numbers_have_no_scores():
+    X, y = made_data("numbers")
+    model = AdaBoostRegressor(n_estimators=5, random_state=0).fit(X, y)
+    forest = Forest.from_model(model)
+    leaves = np.column_stack([tree.apply(X) for tree in model.estimators_])
+    np.testing.assert_array_equal(forest.source_leaf[forest.apply(X)], leaves)
+    assert forest.bare is None  # a weighted median
+    assert Forest.from_model(AdaBoostClassifier().fit(X, np.zeros(len(y)))).bare is None
+
+
+def test_traits_of_adaboost():
+    traits = traits_of(AdaBoostClassifier())
+    assert not traits.independent_trees
+    assert not traits.splits_into_groups
+    assert traits.combines == "sum"
+    assert traits.one_target
 
 
 @pytest.mark.parametrize("model", [RandomForestClassifier(), BaggingClassifier()])

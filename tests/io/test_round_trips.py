@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.ensemble import (
+    AdaBoostRegressor,
     BaggingRegressor,
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -111,6 +112,9 @@ MODELS = {
     ).fit(np.ones((20, 2)), np.arange(20.0)),
     "bagging": lambda: R(
         BaggingRegressor(DecisionTreeRegressor(max_depth=3), 5, random_state=0), **FIXED
+    ).fit(*numbers()),
+    "adaptive boosting": lambda: R(
+        AdaBoostRegressor(DecisionTreeRegressor(max_depth=3), n_estimators=5), **FIXED
     ).fit(*numbers()),
     "boosting": lambda: R(GradientBoostingRegressor(n_estimators=5), **FIXED).fit(*numbers()),
     "interactions": lambda: R(

@@ -305,8 +305,9 @@ class Wording:
     ) -> tuple[str | None, bool]:
         """Write a set of categories; and whether the words hold for unknown ones as well."""
         name, known = self.names[column], self.categories[column]
-        inside = [str(value) for value in known if value in categories]
-        outside = [str(value) for value in known if value not in categories]
+        # Each once: a forest may know 3 and "3", where they are the same to its library.
+        inside = list(dict.fromkeys(str(value) for value in known if value in categories))
+        outside = list(dict.fromkeys(str(value) for value in known if value not in categories))
         if not inside:
             return None, False
         if not outside:

@@ -164,17 +164,21 @@ class Forest(Shown):
             self.bare.check(self.n_trees, self.n_nodes, self.statistics)
 
     @classmethod
-    def from_model(cls, model: Any) -> Forest:
+    def from_model(cls, model: Any, *, rows: Any = None) -> Forest:
         """Read a fitted ensemble.
 
         Parameters
         ----------
         model : fitted estimator
             scikit-learn's RandomForest, ExtraTrees, DecisionTree, ExtraTree, GradientBoosting,
-            HistGradientBoosting, RandomTreesEmbedding, IsolationForest, or a bagging of single
-            trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`; LightGBM's
-            ``LGBMRegressor``, ``LGBMClassifier`` and ``Booster``. A ``FrozenEstimator``
-            around one of them counts as what it holds; a `Forest` is returned as it is.
+            HistGradientBoosting, RandomTreesEmbedding, IsolationForest, or a bagging or AdaBoost of
+            single trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`; LightGBM's
+            ``LGBMRegressor``, ``LGBMClassifier`` and ``Booster``; CatBoost's models. A
+            ``FrozenEstimator`` around one of them counts as what it holds; a `Forest` is returned
+            as it is.
+        rows : data frame or array of shape (n_rows, n_features), optional
+            Rows that hold every category of the model, as those of training do. Read for CatBoost
+            alone, which does not keep the names of categories.
 
         Returns
         -------
@@ -187,7 +191,7 @@ class Forest(Shown):
         """
         from kpp.forest.importers import import_forest
 
-        return import_forest(model)
+        return import_forest(model, rows=rows)
 
     @classmethod
     def from_trees(

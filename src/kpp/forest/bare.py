@@ -226,15 +226,16 @@ def means_below(left: Any, right: Any, leaf_value: FloatArray, count: Any) -> Fl
     Parameters
     ----------
     left, right : int array of shape (n_nodes,)
-        Children by position; negative for both at a leaf.
-    leaf_value : array of shape (n_nodes,)
+        Children by position; negative for both at a leaf. Several trees may stand there.
+    leaf_value : array of shape (n_nodes,) or (n_nodes, n_scores)
         Read at the leaves only.
     count : array of shape (n_nodes,)
-        Rows of training in each node, read at the leaves only.
+        Rows of training in each node, read at the leaves only. Where none of the leaves below a
+        node has any, both of its children count alike.
 
     Returns
     -------
-    values : array of shape (n_nodes,)
+    values : array of the shape of `leaf_value`
 
     Examples
     --------
@@ -244,18 +245,23 @@ def means_below(left: Any, right: Any, leaf_value: FloatArray, count: Any) -> Fl
     array([2., 1., 4.])
     """
     left, right = np.asarray(left), np.asarray(right)
-    inner = np.flatnonzero(left >= 0)
-    # From the root down, level by level; then back up, where all children are done.
-    levels, level = [], inner[inner == 0]
+    is_leaf = left < 0
+    is_root = np.ones(len(left), dtype=bool)
+    is_root[left[~is_leaf]] = is_root[right[~is_leaf]] = False
+    # From the roots down, level by level; then back up, where all children are done.
+    levels, level = [], np.flatnonzero(is_root & ~is_leaf)
     while len(level):
         levels.append(level)
         below = np.concatenate([left[level], right[level]])
         level = below[left[below] >= 0]
-    weight = np.where(left < 0, np.asarray(count, dtype=np.float64), 0.0)
-    values = np.where(left < 0, leaf_value, 0.0)
+    weight = np.where(is_leaf, np.asarray(count, dtype=np.float64), 0.0)
+    # Scores first, so that the shares of the nodes fit one score and several.
+    values = np.where(is_leaf, np.asarray(leaf_value).T, 0.0)
     for level in reversed(levels):
         a, b = left[level], right[level]
         weight[level] = weight[a] + weight[b]
+        share = np.full(len(level), 0.5)
+        np.divide(weight[b], weight[level], out=share, where=weight[level] > 0)
         # As a step from one child, so that a common value comes out without rounding.
-        values[level] = values[a] + (values[b] - values[a]) * (weight[b] / weight[level])
-    return values
+        values[..., level] = values[..., a] + (values[..., b] - values[..., a]) * share
+    return values.T

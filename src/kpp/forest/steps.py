@@ -26,9 +26,10 @@ def scores_of_classes(
     Returns
     -------
     scores : array of shape (n, n_scores) or None
-        As they are for numbers. For two classes one column, the share or the score of the second,
-        otherwise one for each class; a share of a class that the ensemble has not seen is 0. None
-        for a booster of other classes: it says nothing of those that it has not seen.
+        As they are for numbers. For two classes one column, the share or the score of the second
+        (less that of the first, where that has one), otherwise one for each class; a share of a
+        class that the ensemble has not seen is 0. None for a booster of other classes: it says
+        nothing of those that it has not seen.
 
     Examples
     --------
@@ -44,7 +45,11 @@ def scores_of_classes(
     if bare.classes is None:
         return None
     if bare.combines == "sum":
-        return scores if np.array_equal(bare.classes, classes) else None
+        if not np.array_equal(bare.classes, classes):
+            return None
+        # A booster may score each of two classes: what decides is how much they differ.
+        two_scores = len(classes) == 2 and scores.shape[1] == 2
+        return scores[:, 1:] - scores[:, :1] if two_scores else scores
     known = np.isin(bare.classes, classes)
     full = np.zeros((len(scores), len(classes)))
     full[:, np.searchsorted(classes, bare.classes[known])] = scores[:, known]

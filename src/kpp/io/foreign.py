@@ -57,7 +57,8 @@ UNFITTED = {
     "xgboost": ("XGBClassifier", "XGBRegressor", "XGBRFClassifier", "XGBRFRegressor"),
     "kpp.forest": ("Ladders", "ObliqueForestClassifier", "ObliqueForestRegressor"),
     "sklearn.ensemble": (
-        *("BaggingClassifier", "BaggingRegressor", "ExtraTreesClassifier", "ExtraTreesRegressor"),
+        *("AdaBoostClassifier", "AdaBoostRegressor", "BaggingClassifier", "BaggingRegressor"),
+        *("ExtraTreesClassifier", "ExtraTreesRegressor"),
         *("GradientBoostingClassifier", "GradientBoostingRegressor"),
         *("HistGradientBoostingClassifier", "HistGradientBoostingRegressor"),
         *("IsolationForest", "RandomForestClassifier", "RandomForestRegressor"),

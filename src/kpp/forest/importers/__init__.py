@@ -29,6 +29,7 @@ IMPORTERS: tuple[Importer, ...] = (
 # Package -> what its importers, in the file of that name, are said to read.
 EXTRAS: dict[str, str] = {
     "lightgbm": "LGBMRegressor, LGBMClassifier and Booster of LightGBM",
+    "catboost": "CatBoost, CatBoostClassifier/Regressor",
 }
 
 
@@ -40,7 +41,7 @@ def importer_of(kind: type) -> Importer | None:
     return next((importer for importer in known if issubclass(kind, importer.classes)), None)
 
 
-def import_forest(model: Any, *, release: bool = False) -> Forest:
+def import_forest(model: Any, *, release: bool = False, rows: Any = None) -> Forest:
     """Read a fitted ensemble; see `Forest.from_model`.
 
     Parameters
@@ -50,6 +51,8 @@ def import_forest(model: Any, *, release: bool = False) -> Forest:
     release : bool
         Whether its trees may be taken away from it as they are read, so that no more than one is
         there twice. It leaves the ensemble unusable.
+    rows : data frame, array or CodedRows of shape (n_rows, n_features), optional
+        Rows that hold the categories of the model, for a library that does not keep their names.
 
     Returns
     -------
@@ -58,10 +61,12 @@ def import_forest(model: Any, *, release: bool = False) -> Forest:
     if isinstance(model, Forest):
         return model
     if isinstance(model, FrozenEstimator):
-        return import_forest(model.estimator)
+        return import_forest(model.estimator, rows=rows)
     importer = importer_of(type(model))
     if importer is not None:
         importer.check_fitted(model)
+        if importer.takes_rows:
+            return importer.read(model, rows)
         once = importer.read_once if release else None
         return (once or importer.read)(model)
     kind = model.__name__ if isinstance(model, type) else type(model).__name__

@@ -60,12 +60,15 @@ class Importer:
         What an error that lists the supported ensembles calls them.
     check_fitted : callable
         Raises where a model is not fitted; scikit-learn's way, which not every library follows.
+    takes_rows : bool
+        Whether `read` also takes rows: the library does not keep the names of its categories.
     """
 
     classes: tuple[type, ...]
-    read: Callable[[Any], Forest]
+    read: Callable[..., Forest]
     traits: Traits
     supported: str
     # The same for an ensemble that nobody else has: its trees are let go as they are read.
     read_once: Callable[[Any], Forest] | None = None
     check_fitted: Callable[[Any], None] = check_is_fitted
+    takes_rows: bool = False

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.ensemble import (
+    AdaBoostClassifier,
+    AdaBoostRegressor,
     BaggingClassifier,
     BaggingRegressor,
     ExtraTreesClassifier,
@@ -83,14 +85,14 @@ def read_isolation_forest(model: IsolationForest) -> Forest:
 
 def read_bagging(model: Any) -> Forest:
     """A bagging of single trees, each on (possibly) some of the columns."""
-    for member in model.estimators_:
-        if not isinstance(member, SINGLE_TREES):
-            raise TypeError(
-                f"Cannot read a forest from {type(model).__name__} of {type(member).__name__}: "
-                "only a bagging of single decision trees is a forest. Bag DecisionTree* or "
-                "ExtraTree*, or pass the inner ensembles one by one."
-            )
+    _check_members(model, "a bagging")
     return _assemble(model, model.estimators_, columns=model.estimators_features_, supervised=True)
+
+
+def read_adaboost(model: Any) -> Forest:
+    """Trees on rows that count by what the trees before them got wrong: no statistics of y."""
+    _check_members(model, "an AdaBoost")
+    return _assemble(model, model.estimators_, bare=_vote_scores(model))
 
 
 AVERAGES = Traits(splits_into_groups=True, independent_trees=True)
@@ -140,7 +142,34 @@ IMPORTERS = (
         AVERAGES,
         "BaggingClassifier/Regressor of single trees",
     ),
+    Importer(
+        (AdaBoostClassifier, AdaBoostRegressor),
+        read_adaboost,
+        Traits(combines="sum", one_target=True),
+        "AdaBoostClassifier/Regressor of single trees",
+    ),
 )
+
+
+def _check_members(model: Any, what: str) -> None:
+    """Refuse an ensemble of anything but single trees."""
+    from kpp.forest.importers import importer_of
+
+    for member in model.estimators_:
+        if isinstance(member, SINGLE_TREES):
+            continue
+        importer = importer_of(type(member))
+        remedy = f"Give {type(model).__name__} DecisionTree* or ExtraTree*"
+        if importer is not None:
+            kind = "boosters" if importer.traits.combines == "sum" else "ensembles"
+            remedy += (
+                f"; or read its members, which are {kind} themselves, one by one: "
+                "[Forest.from_model(member) for member in model.estimators_]"
+            )
+        raise TypeError(
+            f"Cannot read a forest from {type(model).__name__} of {type(member).__name__}: only "
+            f"{what} of single decision trees is a forest. {remedy}."
+        )
 
 
 def _assemble(
@@ -302,6 +331,36 @@ def _booster_scores(model: Any) -> BareScores | None:
         base = np.zeros_like(base)
     classes = getattr(model, "classes_", None)
     return booster_scores(base, np.concatenate(values), len(members), classes)
+
+
+def _vote_scores(model: Any) -> BareScores | None:
+    r"""Votes of an AdaBoostClassifier: a leaf that says c adds its tree's weight to the score of c.
+
+    .. math:: F_k(x) = \sum_t \frac{w_t}{\sum_s w_s}
+        \begin{cases} 1 & c_t(x) = k \\ -1/(C - 1) & \text{otherwise} \end{cases}
+
+    For two classes the one score is :math:`F_1 - F_0`. A regressor predicts a weighted median,
+    which is no sum of leaves.
+    """
+    if not is_classifier(model) or model.n_classes_ < 2:
+        return None
+    n_classes = int(model.n_classes_)
+    # A leaf that says class k, one row each: what it adds to every score.
+    votes = np.where(np.eye(n_classes, dtype=bool), 1.0, -1.0 / (n_classes - 1))
+    if n_classes == 2:
+        votes = votes[:, 1:] - votes[:, :1]
+    share = model.estimator_weights_ / model.estimator_weights_.sum()
+    values = []
+    for member, weight in zip(model.estimators_, share, strict=False):
+        tree = member.tree_
+        said = np.searchsorted(model.classes_, member.classes_[tree.value[:, 0].argmax(axis=1)])
+        values.append(
+            means_below(
+                tree.children_left, tree.children_right, weight * votes[said], tree.n_node_samples
+            )
+        )
+    together = np.concatenate(values).T
+    return BareScores(np.zeros(len(together)), "sum", together, classes=model.classes_)
 
 
 def _class_share(member: Any, n_classes: int) -> FloatArray:
