@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -25,6 +25,7 @@ from kpp.forest.layout import (
     own_read_only,
 )
 from kpp.forest.nodes import Nodes, Splits
+from kpp.forest.others import all_categories
 from kpp.forest.pools import join_offsets, take_from_pools
 from kpp.forest.sets import for_categories, pool_of
 from kpp.forest.statistics import NodeStatistics
@@ -82,7 +83,8 @@ class Forest(Shown):
         Column names, where the source model had them.
     categories : dict of int to array, optional
         Column -> its categories in the order of their codes. A value that is not among them
-        (an unknown category) is treated as missing.
+        (an unknown category) is treated as missing, unless the last of them is
+        `kpp.forest.others.AnyOther`, which stands for all such values.
     allows_nan, allows_infinity : bool
         What the source library accepts in X.
     statistics : NodeStatistics, optional
@@ -386,7 +388,8 @@ class Forest(Shown):
     def with_categories(self, categories: dict[int, AnyArray]) -> Forest:
         """Return the same forest for other numbers of its categories, and for more of them.
 
-        A category that the forest does not know goes where a missing value goes, as before.
+        A category that the forest does not know goes as before: where any other one goes, or else
+        where a missing value goes.
 
         Parameters
         ----------
@@ -434,7 +437,7 @@ class Forest(Shown):
         for other in forests[1:]:
             if any(getattr(other, name) != getattr(first, name) for name in READINGS):
                 raise ValueError("Forests can be joined when they read the same columns alike.")
-        categories = _all_categories(forests)
+        categories = all_categories([forest.categories for forest in forests])
         forests = [forest.with_categories(categories) for forest in forests]
         sizes = [forest.n_nodes for forest in forests]
         if sum(sizes) > MAX_NODES:
@@ -569,22 +572,6 @@ class Forest(Shown):
         # Through the constructor, which checks the arrays and makes them read-only again.
         state = {f.name: getattr(self, f.name) for f in fields(self)}
         return _rebuild, (state,)
-
-
-def _all_categories(forests: Sequence[Forest]) -> dict[int, AnyArray]:
-    """The categories of each column that any of the forests knows, in order of appearance."""
-    known: dict[int, dict[Any, None]] = {}
-    for forest in forests:
-        for column, values in forest.categories.items():
-            known.setdefault(column, {}).update(dict.fromkeys(values.tolist()))
-    return {column: _object_array(values) for column, values in known.items()}
-
-
-def _object_array(values: Iterable[Any]) -> AnyArray:
-    listed = list(values)
-    array = np.empty(len(listed), dtype=object)
-    array[:] = listed
-    return array
 
 
 def _rebuild(state: dict[str, Any]) -> Forest:

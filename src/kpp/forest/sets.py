@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kpp._typing import AnyArray, BoolArray, OffsetArray
+from kpp.forest.others import other_of
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
@@ -111,10 +112,12 @@ def for_categories(
     Returns
     -------
     words : uint32 array of shape (n, n_words)
-        A category that is not known goes where a missing value goes.
+        A category that is not known goes where any other goes, or else where a missing value
+        goes.
     """
     place = {value: code for code, value in enumerate(known.tolist())}
-    code = np.array([place.get(value, len(known)) for value in wanted.tolist()], dtype=np.int64)
+    unknown = len(known) if other_of(known) is None else len(known) - 1
+    code = np.array([place.get(value, unknown) for value in wanted.tolist()], dtype=np.int64)
     words = []
     n_at_once = max(1, BYTES_AT_ONCE // (len(known) + len(code) + 1))
     for first in range(0, len(nodes), n_at_once):

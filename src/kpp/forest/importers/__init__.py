@@ -27,7 +27,9 @@ IMPORTERS: tuple[Importer, ...] = (
 
 
 # Package -> what its importers, in the file of that name, are said to read.
-EXTRAS: dict[str, str] = {}
+EXTRAS: dict[str, str] = {
+    "xgboost": "XGBoost's XGBRegressor/Classifier and Booster",
+}
 
 
 def importer_of(kind: type) -> Importer | None:
