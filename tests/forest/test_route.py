@@ -11,7 +11,7 @@ from zoo import obvious_path, random_forest, random_rows
 from kpp import Forest
 from kpp._parallel import sum_blocks
 from kpp.forest import Tree, route
-from kpp.forest.route import category_codes
+from kpp.forest.coded import category_codes
 
 
 def obvious_leaves(forest, X):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kpp._rows import take_rows
+from kpp._rows import columns_of, take_rows
 from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray, OffsetArray
 from kpp.certificates.box_terms import BoxTerms
@@ -19,6 +19,7 @@ from kpp.certificates.node_tables import NodeTables
 from kpp.certificates.raw_search import Search
 from kpp.forest.columns import categorical_columns
 from kpp.forest.join import as_float64, check_one_reading
+from kpp.forest.others import AnyOther
 from kpp.forest.route import prepare_rows
 from kpp.models.asking import Question, ask
 from kpp.models.linear import KPPLinearModel
@@ -220,7 +221,7 @@ def _certificate(
         lost = which[~changed]
         found[lost], search.upper[lost], search.point[lost] = False, np.inf, np.nan
     if search.splits.forest.categories:
-        counterexample = _decoded(search.splits.forest.categories, search.point, found)
+        counterexample = _decoded(search.splits.forest.categories, search.point, found, rows.X)
     return RawCertificate(
         radius=search.radius,
         upper_radius=search.upper,
@@ -289,10 +290,15 @@ def _rows_like(X: Any, point: FloatArray, rows: OffsetArray, numerical: OffsetAr
     return frame
 
 
-def _decoded(categories: dict[int, AnyArray], point: FloatArray, found: BoolArray) -> AnyArray:
+def _decoded(
+    categories: dict[int, AnyArray], point: FloatArray, found: BoolArray, X: Any
+) -> AnyArray:
     """Counterexamples with categories instead of their codes, as objects."""
     decoded = point.astype(object)
     for j, known in categories.items():
+        given = np.asarray(columns_of(X)[j])
         for i in np.flatnonzero(found & ~np.isnan(point[:, j])):
-            decoded[i, j] = known[int(point[i, j])]
+            value = known[int(point[i, j])]
+            # Of all the categories that are not listed a row keeps the one that it has.
+            decoded[i, j] = given[i] if isinstance(value, AnyOther) else value
     return decoded

@@ -16,6 +16,7 @@ from kpp.explanations._sums import Terms, write_sum
 from kpp.forest.arrays import Forest
 from kpp.forest.columns import terms_of
 from kpp.forest.layout import CATEGORICAL, SEVERAL_COLUMNS
+from kpp.forest.others import AnyOther, other_of
 
 MOST_CATEGORIES = 8
 
@@ -34,7 +35,8 @@ class Condition:
         Bounds of a numerical column, or of the sum, ``low < x <= high`` with x in float64,
         whatever precision the forest itself compares in.
     categories : frozenset or None
-        The categories themselves, of a categorical column; None for a numerical one.
+        The categories themselves, of a categorical column; None for a numerical one. One of them
+        may be `kpp.forest.others.AnyOther`.
     missing : bool
         Whether a missing value fulfils the condition, and so a category that no forest of the
         model knows. A sum is missing where one of its columns is.
@@ -70,9 +72,9 @@ def categories_of(forests: Iterable[Forest]) -> Categories:
 def _in_order(values: Iterable[Any]) -> list[Hashable]:
     listed = list(values)
     try:
-        return sorted(listed)
+        return sorted(listed)  # any other one last
     except TypeError:
-        return listed
+        return sorted(listed, key=lambda value: isinstance(value, AnyOther))
 
 
 def cells_of_path(forest: Forest, leaf: int, categories: Categories) -> list[tuple[int, Cell]]:
@@ -106,11 +108,14 @@ def _narrow(
     missing = bool(forest.missing_left[above]) == bool(goes_left)
     if forest.split_kind[above] == CATEGORICAL:
         left = _left_codes(forest, above)
-        own = {value: code in left for code, value in enumerate(forest.categories[column].tolist())}
+        known = forest.categories[column]
+        own = {value: code in left for code, value in enumerate(known.tolist())}
+        other = other_of(known)
+        # One that this forest does not know goes where any other goes, or else where a missing one
+        # goes.
+        unknown = bool(forest.missing_left[above]) if other is None else own[other]
         inside = frozenset(
-            value
-            for value in categories[column]
-            if (own[value] == bool(goes_left) if value in own else missing)
+            value for value in categories[column] if own.get(value, unknown) == bool(goes_left)
         )
         if old is not None and old.categories is not None:
             # Both splits must be passed.
@@ -196,7 +201,9 @@ class Wording:
         if missing is not None:
             self.missing |= np.asarray(missing, dtype=bool)
         self.other: BoolArray = np.zeros(len(names), dtype=bool)
-        self.other[list(self.categories)] = other
+        # A category that no forest knows is one of those that stand for any other.
+        self._has_other = {j for j, values in known.known.items() if values & set(AnyOther)}
+        self.other[[j for j in self.categories if j not in self._has_other]] = other
         numbers = np.full(len(names), np.nan)
         for j, value in enumerate([] if row is None else row):
             numbers[j] = self._read(j, value)
@@ -210,7 +217,7 @@ class Wording:
             if is_missing(value):
                 self.missing[column] = True
                 return np.nan
-            self.other[column] = column in self.categories
+            self.other[column] = column in self.categories and column not in self._has_other
         try:
             return float(value)
         except (TypeError, ValueError):  # a category

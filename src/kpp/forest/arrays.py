@@ -25,8 +25,9 @@ from kpp.forest.layout import (
     own_read_only,
 )
 from kpp.forest.nodes import Nodes, Splits
+from kpp.forest.others import all_categories
 from kpp.forest.pools import join_offsets, take_from_pools
-from kpp.forest.sets import all_categories, for_categories, pool_of
+from kpp.forest.sets import for_categories, pool_of, whole_categories
 from kpp.forest.statistics import NodeStatistics
 from kpp.forest.sums import add_to_parents, as_vector, path_sums
 
@@ -82,7 +83,8 @@ class Forest(Shown):
         Column names, where the source model had them.
     categories : dict of int to array, optional
         Column -> its categories in the order of their codes. A value that is not among them
-        (an unknown category) is treated as missing.
+        (an unknown category) is treated as missing, unless the last of them is
+        `kpp.forest.others.AnyOther`, which stands for all such values.
     allows_nan, allows_infinity : bool
         What the source library accepts in X.
     statistics : NodeStatistics, optional
@@ -396,7 +398,8 @@ class Forest(Shown):
     def with_categories(self, categories: dict[int, AnyArray]) -> Forest:
         """Return the same forest for other numbers of its categories, and for more of them.
 
-        A category that the forest does not know goes where a missing value goes, as before.
+        A category that the forest does not know goes as before: where any other one goes, or else
+        where a missing value goes.
 
         Parameters
         ----------
@@ -444,7 +447,8 @@ class Forest(Shown):
         for other in forests[1:]:
             if any(getattr(other, name) != getattr(first, name) for name in READINGS):
                 raise ValueError("Forests can be joined when they read the same columns alike.")
-        categories, by_whole_part = all_categories(forests)
+        categories = all_categories([forest.categories for forest in forests])
+        by_whole_part = whole_categories(forests)
         forests = [forest.with_categories(categories) for forest in forests]
         sizes = [forest.n_nodes for forest in forests]
         if sum(sizes) > MAX_NODES:

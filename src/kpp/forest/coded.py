@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array
 from kpp._checks import is_missing
 from kpp._rows import columns_of
 from kpp._typing import AnyArray, FloatArray
+from kpp.forest.others import AnyOther, other_of
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
@@ -107,7 +108,7 @@ class CodedRows:
         return replace(self, values=self.values[rows])
 
     def of_forest(self, forest: Forest) -> FloatArray:
-        """Return the rows in a forest's own codes; what it does not know is missing.
+        """Return the rows in a forest's own codes; what it does not know is missing, or other.
 
         Parameters
         ----------
@@ -133,12 +134,14 @@ class CodedRows:
                         "grown on it."
                     )
             elif j in self.categories:
+                name = self.names_of([j])[0]
+                if other_of(known) is AnyOther.CODE:
+                    raise ValueError(_only_codes(name, "it holds names"))
                 # By name, once for each category.
-                code = category_codes(self.categories[j], known)
+                code = category_codes(self.categories[j], known, name)
                 changed[:, j] = _taken(np.append(code, np.nan), values[:, j])
             else:
-                own = np.trunc(values[:, j]) if j in forest.whole_categories else values[:, j]
-                changed[:, j] = category_codes(own, known)
+                changed[:, j] = codes_of_column(forest, j, values[:, j], self.names_of([j])[0])
         return changed
 
     def names_of(self, columns: Iterable[int]) -> list[str]:
@@ -258,18 +261,87 @@ def numbers_of(column: Any, name: str) -> FloatArray:
         ) from error
 
 
-def category_codes(values: AnyArray, categories: AnyArray) -> FloatArray:
+def category_codes(values: AnyArray, categories: AnyArray, name: str = "column") -> FloatArray:
     """Position of each value among the categories, NaN where it is not one of them.
+
+    Where `AnyOther` is one of them it has all the others, and only a missing value is NaN. Texts
+    in place of numbers, or numbers in place of texts, are then refused: they are no further
+    categories, but another way to write them.
 
     Examples
     --------
     >>> import numpy as np
     >>> from kpp.forest.coded import category_codes
-    >>> category_codes(np.array(["b", "a", None], dtype=object), np.array(["a", "b"]))
-    array([ 1.,  0., nan])
+    >>> from kpp.forest.others import AnyOther
+    >>> values = np.array(["b", "a", None, "c"], dtype=object)
+    >>> category_codes(values, np.array(["a", "b"]))
+    array([ 1.,  0., nan, nan])
+    >>> category_codes(values, np.array(["a", "b", AnyOther.NAME], dtype=object))
+    array([ 1.,  0., nan,  2.])
     """
-    code_of = {category: float(code) for code, category in enumerate(categories.tolist())}
-    return np.array([code_of.get(value, np.nan) for value in values.tolist()], dtype=np.float64)
+    listed, given = categories.tolist(), values.tolist()
+    code_of = {category: float(code) for code, category in enumerate(listed)}
+    codes = np.array([code_of.get(value, np.nan) for value in given], dtype=np.float64)
+    if other_of(categories) is not None:
+        for i in np.flatnonzero(np.isnan(codes)).tolist():
+            value = given[i]
+            if is_missing(value):
+                continue
+            if len(listed) > 1 and isinstance(value, str) != isinstance(listed[0], str):
+                raise ValueError(
+                    f"The {name} holds {value!r}, and the forest knows its categories as "
+                    f"{listed[0]!r}: give the column as the forest was grown on it."
+                )
+            codes[i] = len(listed) - 1
+    return codes
+
+
+def codes_of_column(forest: Forest, j: int, column: Any, name: str) -> FloatArray:
+    """A column of a forest's categories as places among them; see `category_codes`.
+
+    Parameters
+    ----------
+    forest : Forest
+        Knows column j by its categories.
+    j : int
+        The column.
+    column : Series or array of shape (n_rows,)
+        Its values. Of a column that the forest knows by codes, the codes: whole numbers. A
+        declared type of pandas has codes, and they are taken, as the library does it.
+    name : str
+        What an error calls it.
+
+    Returns
+    -------
+    codes : float64 array of shape (n_rows,)
+    """
+    known = forest.categories[j]
+    if j in forest.whole_categories:
+        column = np.trunc(numbers_of(column, name))
+    if other_of(known) is not AnyOther.CODE:
+        return category_codes(np.asarray(column), known, name)
+    if _type_name(column) == "CategoricalDtype":
+        column = column.cat.codes.to_numpy(dtype=np.float64)
+        column[column < 0] = np.nan
+    try:
+        numbers = numbers_of(column, name)
+    except ValueError as error:
+        raise ValueError(_only_codes(name, "it holds other values")) from error
+    if j in forest.missing_values:
+        low, high = forest.missing_values[j]
+        compared = numbers.astype(forest.dtype)
+        numbers[(compared >= low) & (compared <= high)] = np.nan
+    parts = numbers[np.floor(numbers) < numbers]
+    if len(parts):
+        raise ValueError(_only_codes(name, f"it holds {parts[0]:g}"))
+    return category_codes(numbers, known, name)
+
+
+def _only_codes(name: str, what: str) -> str:
+    return (
+        f"The forest knows the categories of {name} by their codes, whole numbers, and {what}: "
+        "give the codes that its model was fitted on."
+    )
 
 
 def codes_among(codes: FloatArray, n_codes: int, chosen: AnyArray) -> AnyArray:

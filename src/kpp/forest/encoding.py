@@ -11,7 +11,8 @@ from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.forest.arrays import Forest
 from kpp.forest.coded import CodedRows, codes_among
 from kpp.forest.layout import CATEGORICAL, LEAF
-from kpp.forest.sets import packed_sets, pool_of, sets_of
+from kpp.forest.others import AnyOther, other_of
+from kpp.forest.sets import for_categories, packed_sets, pool_of, sets_of
 
 # A split holds a bit for each category: of more than these the most frequent ones are known.
 MOST_CATEGORIES = 1024
@@ -110,10 +111,13 @@ class Encoding:
             among = {value: code for code, value in enumerate(rows.categories[j].tolist())}
             codes = np.array([among[value] for value in known.tolist()], dtype=np.int64)
             place = codes_among(rows.values[:, j], len(among), codes)
-            table = self.tables.get(j)
-            numbers = np.append(np.arange(len(known)), np.nan) if table is None else table
-            encoded[:, j] = numbers[place]
+            encoded[:, j] = self._numbers(j)[place]
         return encoded
+
+    def _numbers(self, j: int) -> FloatArray:
+        """The number of each category of a column, and last that of a missing one."""
+        numbers = np.append(np.arange(len(self.categories[j]), dtype=np.float64), np.nan)
+        return self.tables.get(j, numbers)
 
     def translated(self, forest: Forest) -> Forest:
         """Return trees of encoded columns as trees of the categories themselves.
@@ -135,7 +139,15 @@ class Encoding:
         categories, parts = dict(self.categories), []
         missing_values = dict(forest.missing_values)
         for j, nodes in _nodes_by_column(forest):
-            if j in self.tables:
+            if other_of(forest.categories.get(j)) is AnyOther.CODE and j in self.categories:
+                # Codes are the numbers that the categories had, be it as ranks.
+                numbers = self._numbers(j)
+                codes = forest.categories[j]
+                parts.append((nodes, for_categories(forest, nodes, codes, numbers[:-1])))
+                if not np.isnan(numbers[-1]):
+                    of_missing = for_categories(forest, nodes, codes, numbers[-1:])
+                    missing_left[nodes] = of_missing[:, 0] == 1
+            elif j in self.tables:
                 words, missing = _sets_below(self.tables[j], forest.threshold[nodes])
                 if missing is not None:
                     missing_left[nodes] = missing
@@ -155,7 +167,8 @@ class Encoding:
         for j, codes in forest.categories.items():
             # Of categories the trees know the codes, of numbers the numbers.
             own = self.categories.get(j)
-            categories[j] = codes if own is None else own[codes.astype(np.int64)]
+            if own is None or other_of(codes) is None:
+                categories[j] = codes if own is None else own[codes.astype(np.int64)]
         offsets, bits = pool_of(parts, forest.n_nodes)
         return replace(
             forest,

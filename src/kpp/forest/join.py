@@ -11,6 +11,7 @@ from kpp._typing import FloatArray
 from kpp.forest.arrays import Forest
 from kpp.forest.bare import BareScores
 from kpp.forest.layout import NUMERICAL
+from kpp.forest.others import other_of
 
 
 def join_forests(forests: Sequence[Forest]) -> Forest:
@@ -82,6 +83,13 @@ def check_one_reading(forests: Sequence[Forest]) -> None:
             )
     whole = frozenset[int]().union(*(forest.whole_categories for forest in forests))
     for column in sorted({column for forest in forests for column in forest.categories}):
+        others = {other_of(forest.categories.get(column)) for forest in forests} - {None}
+        if len(others) > 1:
+            raise TypeError(
+                f"Column {column} has names of categories in one block of this model and their "
+                "codes in another; a single forest cannot read it in both ways. Fit all blocks on "
+                "the same columns."
+            )
         for forest in forests:
             if column in whole & forest.categories.keys() - forest.whole_categories:
                 raise TypeError(
@@ -143,9 +151,10 @@ def double_thresholds(t: FloatArray) -> FloatArray:
         below = t.astype(np.float32)
         below = np.where(below > t, np.nextafter(below, np.float32(-np.inf)), below)
         above = np.nextafter(below, np.float32(np.inf))
-        low, high = below.astype(np.float64), above.astype(np.float64)
+        # Numbers round to an infinity as if it were the next power of two.
+        ends = (end.astype(np.float64) for end in (below, above))
+        low, high = (np.clip(end, -(2.0**128), 2.0**128) for end in ends)
         limit = low + (high - low) / 2  # exact: a float32 midpoint has one bit more
         to_below = limit.astype(np.float32) == below
         limit = np.where(to_below, limit, np.nextafter(limit, -np.inf))
-    # Beyond the last finite float32 there is no next one to round to.
-    return np.where(np.isfinite(below) & np.isfinite(above), limit, t)
+    return np.where(below < np.inf, limit, np.inf)

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from kpp._shown import Shown
 from kpp._typing import AnyArray
 from kpp.forest._loops import check_levels, lay_out_tree
+from kpp.forest.others import AnyOther
 from kpp.forest.pools import owned_parts
 
 if TYPE_CHECKING:
@@ -308,6 +309,12 @@ def check_layout(forest: Forest) -> None:
         forest.feature_names is None or len(forest.feature_names) == forest.n_features,
         "feature_names must name every column",
     )
+    for known in forest.categories.values():
+        before = known[:-1].tolist() if known.dtype == object else []
+        require(
+            not any(isinstance(value, AnyOther) for value in before),
+            "what stands for any other category must be the last one",
+        )
     for column, (low, high) in forest.missing_values.items():
         require(
             0 <= column < forest.n_features and low <= high and forest.allows_nan,

@@ -13,7 +13,8 @@ from kpp._parallel import blocks_of, run_blocks
 from kpp._rows import columns_of
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest._loops import route_any, route_few, route_numerical, route_oblique
-from kpp.forest.coded import CodedRows, category_codes, numbers_of
+from kpp.forest.coded import CodedRows, codes_of_column, numbers_of
+from kpp.forest.others import AnyOther, other_of
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
@@ -91,6 +92,8 @@ def prepare_rows(forest: Forest, X: Any) -> AnyArray:
         return rows
     rows = np.array(rows)  # may be the caller's own
     for j, (low, high) in forest.missing_values.items():
+        if other_of(forest.categories.get(j)) is AnyOther.CODE:
+            continue  # these were codes of the library, and are places among the categories now
         counts = (rows[:, j] >= low) & (rows[:, j] <= high)
         rows[counts, j] = np.nan
     return rows
@@ -152,7 +155,7 @@ def _check_names(forest: Forest, X: Any) -> None:
 
 
 def _encode(forest: Forest, X: Any) -> FloatArray:
-    """Replace categories by their codes; unknown and missing ones by NaN."""
+    """Replace categories by their codes; missing ones, and mostly unknown ones, by NaN."""
     if not hasattr(X, "shape"):
         X = np.asarray(X, dtype=object)
     if len(X.shape) != 2 or X.shape[1] != forest.n_features:
@@ -163,12 +166,11 @@ def _encode(forest: Forest, X: Any) -> FloatArray:
     # In float64, which holds every code; the caller casts to what the forest compares in.
     encoded = np.empty((X.shape[0], forest.n_features))
     for j, column in enumerate(columns):
-        if j not in forest.categories or j in forest.whole_categories:
-            name = str(j) if not hasattr(X, "columns") else repr(str(X.columns[j]))
-            column = numbers_of(column, f"column {name}")
-            column = np.trunc(column) if j in forest.whole_categories else column
-        known = forest.categories.get(j)
-        encoded[:, j] = column if known is None else category_codes(np.asarray(column), known)
+        name = f"column {j if not hasattr(X, 'columns') else repr(str(X.columns[j]))}"
+        if j in forest.categories:
+            encoded[:, j] = codes_of_column(forest, j, column, name)
+        else:
+            encoded[:, j] = numbers_of(column, name)
     return encoded
 
 

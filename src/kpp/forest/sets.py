@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kpp._typing import AnyArray, BoolArray, OffsetArray
+from kpp.forest.others import other_of
 
 if TYPE_CHECKING:
     from kpp.forest.arrays import Forest
@@ -111,10 +112,12 @@ def for_categories(
     Returns
     -------
     words : uint32 array of shape (n, n_words)
-        A category that is not known goes where a missing value goes.
+        A category that is not known goes where any other goes, or else where a missing value
+        goes.
     """
     place = {value: code for code, value in enumerate(known.tolist())}
-    code = np.array([place.get(value, len(known)) for value in wanted.tolist()], dtype=np.int64)
+    unknown = len(known) if other_of(known) is None else len(known) - 1
+    code = np.array([place.get(value, unknown) for value in wanted.tolist()], dtype=np.int64)
     words = []
     n_at_once = max(1, BYTES_AT_ONCE // (len(known) + len(code) + 1))
     for first in range(0, len(nodes), n_at_once):
@@ -124,8 +127,8 @@ def for_categories(
     return np.concatenate(words) if words else np.empty((0, 1), dtype=np.uint32)
 
 
-def all_categories(forests: Sequence[Forest]) -> tuple[dict[int, AnyArray], frozenset[int]]:
-    """The categories of each column that any of some forests knows, in order of appearance.
+def whole_categories(forests: Sequence[Forest]) -> frozenset[int]:
+    """Columns in which a number counts as its whole part, of several forests.
 
     Parameters
     ----------
@@ -134,25 +137,14 @@ def all_categories(forests: Sequence[Forest]) -> tuple[dict[int, AnyArray], froz
 
     Returns
     -------
-    categories : dict of int to object array
-        As `Forest` has them.
     whole : set of int
-        Columns in which a number counts as its whole part.
 
     Raises
     ------
     ValueError
         Where it does so in one forest, and not in another that knows the column's categories.
     """
-    known: dict[int, dict[Any, None]] = {}
-    for forest in forests:
-        for column, values in forest.categories.items():
-            known.setdefault(column, {}).update(dict.fromkeys(values.tolist()))
     whole = frozenset[int]().union(*(forest.whole_categories for forest in forests))
     if any(whole & forest.categories.keys() != forest.whole_categories for forest in forests):
         raise ValueError("Forests can be joined when they read the same columns alike.")
-    categories = {}
-    for column, listed in known.items():
-        categories[column] = np.empty(len(listed), dtype=object)
-        categories[column][:] = list(listed)
-    return categories, whole
+    return whole

@@ -24,6 +24,7 @@ from kpp.forest.layout import (
     OBLIQUE,
     SEVERAL_COLUMNS,
 )
+from kpp.forest.others import AnyOther, other_of, with_other
 from kpp.forest.statistics import NodeStatistics
 from kpp.geometry.maps import NORMALIZATIONS, PathMap
 from kpp.geometry.weights import PathWeights
@@ -59,6 +60,7 @@ FOREST: FieldTable = {
     "sums": Field(since=2, default=None, inside=SUMS),
     "missing_values": Field(since=2, default=None),
     "whole_categories": Field(since=2, default=None),
+    "other_categories": Field(since=2, default=None),
 }
 WEIGHTS = required("node", "edge", "tree_mass", "forest_mass")
 MAP: FieldTable = {**required("forest", "leaves", "normalize", "n_jobs"), **WEIGHTS}
@@ -69,7 +71,13 @@ def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
     kind = forest.split_kind
     splits, categorical, oblique = kind != LEAF, kind == CATEGORICAL, kind == OBLIQUE
     words = np.diff(forest.category_offsets)[categorical] if categorical.any() else np.empty(0, int)
-    for known in forest.categories.values():
+    categories, others = {}, {}
+    for column, known in forest.categories.items():
+        other = other_of(known)
+        categories[int(column)] = known if other is None else _listed(known)
+        if other is not None:
+            others[int(column)] = other.value
+    for known in categories.values():
         if known.dtype == object and key_steps(known.tolist()) > MOST_KEY_STEPS:
             raise CannotSaveError(f"Cannot save {where}: {TOO_MANY_CATEGORIES}.")
     statistics, bare = (
@@ -92,6 +100,8 @@ def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
     if forest.whole_categories:
         columns = np.array(sorted(forest.whole_categories))
         rare["whole_categories"] = writer.packed(columns)
+    if others:
+        rare["other_categories"] = writer.value(others, f"{where}.other_categories")
     return rare | {
         "tree_sizes": writer.packed(np.diff(forest.tree_offsets)),
         "split_kind": writer.value(kind, where),
@@ -104,10 +114,7 @@ def encode_forest(forest: Forest, writer: Writer, where: str) -> Fields:
         "n_features": int(forest.n_features),
         "dtype": writer.value(forest.dtype, where),
         "feature_names": writer.value(forest.feature_names, f"{where}.feature_names"),
-        "categories": writer.value(
-            {int(column): known for column, known in forest.categories.items()},
-            f"{where}.categories",
-        ),
+        "categories": writer.value(categories, f"{where}.categories"),
         "allows_nan": bool(forest.allows_nan),
         "allows_infinity": bool(forest.allows_infinity),
         "statistics": writer.value(statistics, f"{where}.statistics"),
@@ -153,6 +160,7 @@ def decode_forest(fields: Fields) -> Forest:
         n_words[1:][categorical] = words
         category_offsets = np.cumsum(n_words)
     categories = _categories(fields["categories"], n_columns)
+    categories = _with_others(categories, fields["other_categories"])
     require(
         set(np.unique(feature[categorical]).tolist()) <= categories.keys(),
         "a categorical split needs the categories of its column",
@@ -278,6 +286,27 @@ def _categories(categories: Any, n_columns: int) -> dict[int, AnyArray]:
             require(few, TOO_MANY_CATEGORIES)
     checked: dict[int, AnyArray] = categories
     return checked
+
+
+def _listed(known: AnyArray) -> AnyArray:
+    """Categories without what stands for any other; codes as an array of numbers."""
+    listed = known[:-1].tolist()
+    if listed and all(type(value) is int and abs(value) < 2**63 for value in listed):
+        return np.array(listed, dtype=np.int64)
+    return known[:-1]
+
+
+def _with_others(categories: dict[int, AnyArray], others: Any) -> dict[int, AnyArray]:
+    """Put back what stands for any other category: columns of names, and columns of codes."""
+    if others is None:
+        return categories
+    require(isinstance(others, dict), "other categories must be by column")
+    kinds = {other.value: other for other in AnyOther}
+    for column, kind in others.items():
+        require(column in categories, "other categories of a column without categories")
+        require(isinstance(kind, str) and kind in kinds, "other categories are names or codes")
+        categories[column] = with_other(categories[column].tolist(), kinds[kind])
+    return categories
 
 
 def _statistics(own: Any, n_nodes: int) -> NodeStatistics | None:

@@ -30,6 +30,7 @@ IMPORTERS: tuple[Importer, ...] = (
 EXTRAS: dict[str, str] = {
     "lightgbm": "LGBMRegressor, LGBMClassifier and Booster of LightGBM",
     "catboost": "CatBoost, CatBoostClassifier/Regressor",
+    "xgboost": "XGBoost's XGBRegressor/Classifier and Booster",
 }
 
 
