@@ -377,7 +377,8 @@ def written_tree(rng, n_splits, columns, *, counts=True):
             threshold.append(len(ends) - 1)
             words += own.tolist()
             ends.append(len(words))
-            decision.append(1 + 4 * int(rng.integers(0, 3)))
+            # The side of missing values, which LightGBM does not ask for here.
+            decision.append(1 + 2 * int(rng.integers(0, 2)) + 4 * int(rng.integers(0, 3)))
         else:
             numbers = [rng.normal(), float(rng.integers(-2, 3)), rng.choice(ODD_NUMBERS[3:])]
             threshold.append(float(rng.choice(numbers)))
@@ -542,6 +543,25 @@ def test_columns_of_categories_that_cannot_be_told():
     # Values that are no codes of two categories leave one column.
     frame["flag"] += 1
     check(lgb.LGBMRegressor(**SMALL).fit(frame, y), frame)
+
+
+def test_categorical_features_are_categories_of_the_frame_where_they_can_be():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    colour = pd.Categorical(rng.choice(list("abcde"), 300))
+    size = pd.Categorical(rng.choice(["M", "S", "L"], 300), ordered=True)
+    flag, code = rng.integers(0, 2, 300), rng.choice([0, 70, 90], 300)
+    y = flag + 2.0 * (size == "M") + 3.0 * (colour == "c") + (code == 70)
+    # The flag could be a code of a size or colour, but then one feature would be without names.
+    frame = pd.DataFrame({"flag": flag, "colour": colour, "size": size})
+    forest = check(lgb.LGBMRegressor(**SMALL, **CATEGORICAL).fit(frame, y), frame)
+    assert set(forest.categories) == {1, 2}
+    # There is one list of names and two features, one of them with other numbers than codes.
+    frame = pd.DataFrame({"flag": flag, "code": code, "colour": colour})
+    model = lgb.LGBMRegressor(**SMALL, **CATEGORICAL)
+    forest = check(model.fit(frame, y, categorical_feature=["code", "colour"]), frame)
+    assert forest.whole_categories == {1}
+    assert forest.categories[2].tolist() == list("abcde")
 
 
 def test_categories_and_whole_numbers_in_one_frame():
