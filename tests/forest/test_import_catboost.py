@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.ensemble import BaggingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from zoo import beside_thresholds
@@ -24,6 +25,10 @@ QUIET = {"verbose": 0, "allow_writing_files": False, "thread_count": 1, "random_
 SMALL = {"iterations": 10, "depth": 4} | QUIET
 # Sums of at most a few dozen numbers, in the library's order; a scale may round once more.
 CLOSE = {"rtol": 1e-13, "atol": 1e-13}
+WITH_TAGS = pytest.mark.skipif(
+    not hasattr(catboost.CatBoostRegressor, "__sklearn_tags__"),
+    reason="scikit-learn asks for tags, which this version of CatBoost does not have",
+)
 OLD_MODELS = Path(__file__).parent / "models_of_other_versions"
 
 
@@ -491,14 +496,15 @@ def test_many_categories_use_several_words():
 
 def test_rules_name_a_category_once():
     frame, y = mixed_frame()
+    frame = frame[["z", "code"]]
     model = regressor(cat_features=["code"], one_hot_max_size=20)
-    model.fit(frame[["z", "code"]], 2.0 * (frame["code"] == 3))
-    forest = Forest.from_model(model, rows=frame[["z", "code"]])
+    model.fit(frame, 2.0 * (frame["code"] == 3))
+    forest = Forest.from_model(model, rows=frame)
     assert forest.categories[1].tolist()[:4] == [-2, "-2", -1, "-1"]
-    layer = KPPRegressor(forest, regime="fixed", node_weight="uniform", alpha=1e-3)
-    layer.fit(frame[["z", "code"]], y)
-    texts = [rule.text for rule in explain_rules(layer, frame[["z", "code"]].iloc[0]).rules]
-    assert any(text in ("code = 3", "code != 3") for text in texts)
+    layer = KPPRegressor(forest, regime="fixed", node_weight="uniform", alpha=1e-3).fit(frame, y)
+    for text, rows in (("code = 3", frame["code"] == 3), ("code != 3", frame["code"] != 3)):
+        rules = explain_rules(layer, frame[rows].iloc[0]).rules
+        assert text in {rule.text for rule in rules}
 
 
 def test_categories_whose_rows_are_not_given():
@@ -683,10 +689,16 @@ def test_a_linear_layer_on_a_frozen_model(tmp_path):
     )
 
 
-@pytest.mark.skipif(
-    not hasattr(catboost.CatBoostRegressor, "__sklearn_tags__"),
-    reason="scikit-learn asks for tags, which this version of CatBoost does not have",
-)
+@WITH_TAGS
+def test_a_bagging_of_boosters_says_so():
+    X, y = numerical_data()
+    model = BaggingRegressor(regressor(), n_estimators=2).fit(X, y)
+    told = "BaggingRegressor of CatBoostRegressor.*which are boosters themselves"
+    with pytest.raises(TypeError, match=told):
+        Forest.from_model(model)
+
+
+@WITH_TAGS
 def test_a_model_that_a_fit_grows():
     X, y = numerical_data(missing=True)
     model = KPPRegressor(clone(regressor()), alpha=0.1, random_state=0).fit(X, y)

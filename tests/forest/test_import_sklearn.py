@@ -157,7 +157,9 @@ def test_sources_that_hold_a_forest():
 def test_other_models_are_refused_with_a_list(model):
     X, y = made_data("classes")
     model.fit(X, y)
-    with pytest.raises(TypeError, match=r"Supported: .*RandomForest.*HistGradientBoosting"):
+    with pytest.raises(
+        TypeError, match=r"Supported: .*RandomForest.*AdaBoost.*HistGradientBoosting.*CatBoost"
+    ):
         Forest.from_model(model)
 
 
