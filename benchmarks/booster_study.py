@@ -61,13 +61,16 @@ VARIANTS: dict[str, Callable[[bool, int, int], Any]] = {
     "lightgbm": named("lightgbm"),
     "lightgbm, its own defaults": bare("lightgbm"),
     "lightgbm, 8 leaves": named("lightgbm", num_leaves=8),
+    "lightgbm, 16 leaves": named("lightgbm", num_leaves=16),
     "lightgbm, 31 leaves": named("lightgbm", num_leaves=31),
     "xgboost": named("xgboost"),
     "xgboost, its own defaults": bare("xgboost"),
-    "xgboost, depth 3": named("xgboost", max_depth=3),
     "xgboost, depth 4": named("xgboost", max_depth=4),
+    "xgboost, depth 6": named("xgboost", max_depth=6),
+    "xgboost, depth 6, leaves of 1": named("xgboost", max_depth=6, min_child_weight=1),
     "catboost": named("catboost"),
     "catboost, depth 4": named("catboost", depth=4),
+    "catboost, depth 5": named("catboost", depth=5),
     "catboost, depth 6": named("catboost", depth=6),
 }
 

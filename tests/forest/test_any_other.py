@@ -107,6 +107,8 @@ def test_codes():
     # A table that has another column of texts, as a fit reads it.
     coded = CodedRows(rows, {})
     assert (forest.apply(coded)[:, 0] == 1).tolist() == expected
+    with pytest.raises(ValueError, match="column 0 by their codes"):
+        forest.apply(CodedRows(np.array([[0.5, 0.0]]), {}))
 
 
 def test_a_declared_type_gives_its_own_codes():
@@ -150,6 +152,11 @@ def test_a_code_that_counts_as_missing(dtype):
         expected = [True, value != 4, False, False, False]
         for one in (forest, as_float64(forest)):
             assert (one.apply(rows)[:, 0] == 1).tolist() == expected
+    # In the precision of the forest, which rounds what stands for nothing.
+    tenth = float(np.float32(0.1))
+    forest = stump(CODES, [0], missing_left=True, dtype=np.float32)
+    forest = replace(forest, missing_values={0: (tenth, tenth)})
+    assert goes_left(forest, [0.1, 1, 4]) == [True, True, False]
     # The place of a code among the listed ones is not its number.
     forest = replace(stump(CODES, [0], missing_left=False), missing_values={0: (0.0, 0.0)})
     assert goes_left(forest, [1, 0]) == [True, False]

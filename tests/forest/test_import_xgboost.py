@@ -337,7 +337,8 @@ def test_codes_of_categories(most_single):
 
 
 def trees_of(model):
-    saved = json.loads(model.get_booster().save_raw("json"))["learner"]["gradient_booster"]
+    booster = model if isinstance(model, xgb.Booster) else model.get_booster()
+    saved = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]
     return saved.get("gbtree", saved)["model"]["trees"]
 
 
@@ -550,6 +551,21 @@ def test_pruned_nodes_are_left_out():
     # Nothing is worth a split: trees of one leaf.
     model.set_params(gamma=1e9).fit(X, y)
     assert assert_exact(model, X).n_nodes == 6
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of a manual updater
+def test_pruned_splits_of_categories_are_left_out():
+    X, y = numbers_and_codes()
+    data = xgb.DMatrix(X, y, feature_types=["q", "q", "c"], enable_categorical=True)
+    params = {"nthread": 1, "max_depth": 5, "max_cat_to_onehot": 1}
+    grown = xgb.train(params, data, 6)
+    prune = params | {"process_type": "update", "updater": "prune", "gamma": 20.0}
+    pruned = xgb.train(prune, data, 6, xgb_model=grown)
+    forest = assert_exact(pruned, X)
+    is_categorical = forest.split_kind == 2
+    n_kept = sum(len(tree["categories_nodes"]) for tree in trees_of(pruned))
+    assert 0 < is_categorical.sum() < n_kept
+    assert forest.categories.keys() == {2}
 
 
 def test_parts_and_further_rounds_of_a_booster():

@@ -163,8 +163,8 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
     forest does not know goes where a missing value goes: it is listed like the others if another
     forest of the model knows it, and "or other" if none does. That is printed if x has such a
     category, or if the forest was grown on other rows than those of the fit (the honest and fixed
-    regimes). A forest may know where such a category goes (`kpp.forest.others.AnyOther`): then it
-    is one of the categories, "any other".
+    regimes). Where a forest tells such a category from a missing value
+    (`kpp.forest.others.AnyOther`), it is one of those listed, "any other".
 
     References
     ----------

@@ -171,7 +171,7 @@ def _small_trees(name: str, leaf_rows: int, *, classification: bool) -> dict[str
         # Of a squared error the weight of a row is 1, of a log loss p (1 - p).
         weight = leaf_rows / 4 if classification else leaf_rows
         return {"max_depth": 5, "min_child_weight": weight, "colsample_bynode": 0.5}
-    return {"depth": 5, "boosting_type": "Plain"}
+    return {"depth": 5 if classification else 6, "boosting_type": "Plain"}
 
 
 def seed_name(estimator: Any) -> str | None:

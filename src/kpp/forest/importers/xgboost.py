@@ -213,11 +213,10 @@ def _read_tree(
     condition = np.array(tree["split_conditions"], dtype=np.float32)[nodes]
     left_categories: dict[int, ArrayLike] = {}
     for node, inside in _sets(tree):
-        if place[node] >= 0:
-            own = codes[int(feature[place[node]])]
-            # A category of the set goes right; all others, also those that nobody lists, left.
-            goes_left = np.append(~np.isin(own, inside), True)
-            left_categories[int(place[node])] = np.flatnonzero(goes_left)
+        at = int(place[node])
+        # A category of the set goes right; all others, also those that nobody lists, left.
+        goes_left = np.append(~np.isin(codes[int(feature[at])], inside), True)
+        left_categories[at] = np.flatnonzero(goes_left)
     hessian = np.array(tree["sum_hessian"], dtype=np.float64)[nodes]
     values = means_below(
         left,
@@ -254,7 +253,9 @@ def _sets(tree: dict[str, Any]) -> Iterator[tuple[int, list[int]]]:
     """Each categorical split, and the codes of the set that goes right."""
     parts = (tree[f"categories_{name}"] for name in ("nodes", "segments", "sizes"))
     for node, first, size in zip(*parts, strict=True):
-        yield node, tree["categories"][first : first + size]
+        # What was pruned to a leaf, or away, still has its set.
+        if tree["left_children"][node] >= 0:
+            yield node, tree["categories"][first : first + size]
 
 
 def _categories(
