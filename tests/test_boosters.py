@@ -298,3 +298,26 @@ def test_rounds_of_a_named_booster_are_those_of_the_parameter():
         library = LIBRARIES[name]
         forest = named_forest(name, classification=False, n_rows=500, n_estimators=7)
         assert forest.get_params()[library.rounds] == 7
+
+
+def test_a_frozen_catboost_of_categories_learns_their_names_from_the_fit(tmp_path):
+    frame, y = table()
+    frame = frame.assign(ward=frame["ward"].fillna("none"))
+    theirs = estimator(
+        "catboost", one_hot_max_size=10, cat_features=["ward"], **LIBRARIES["catboost"].quiet
+    ).fit(frame, y)
+    model = KPPRegressor(FrozenEstimator(theirs), regime="fixed", random_state=0).fit(frame, y)
+    assert set(model.forest_.categories[1]) == set(frame["ward"])
+    kpp.save(model, tmp_path / "model.kpp")
+    loaded = kpp.load(tmp_path / "model.kpp")
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+
+
+def test_a_booster_of_two_numbers_for_one_target_has_no_bare_part_in_a_blend():
+    X, y = numbers()
+    quiet = LIBRARIES["catboost"].quiet
+    theirs = estimator("catboost", loss_function="RMSEWithUncertainty", **quiet).fit(X, y)
+    blocks = [("theirs", FrozenEstimator(theirs)), ("same", FrozenEstimator(theirs))]
+    model = KPPRegressor(blocks, regime="fixed", random_state=0).fit(X, y)
+    assert model.bare_fits_ == []
+    assert model.score(X, y) > 0.5

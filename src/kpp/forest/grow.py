@@ -251,7 +251,8 @@ def grow_forest(
     forest : Forest
     """
     if is_grown(estimator):
-        return Forest.from_model(estimator)
+        # The rows of the fit name the categories that a library keeps no names of.
+        return import_forest(estimator, rows=X)
     if y is None and traits_of(estimator).supervised:
         raise ValueError(
             f"{type(estimator).__name__} is grown on a target, and y is None: give y, or use "

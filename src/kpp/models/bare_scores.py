@@ -14,7 +14,7 @@ from kpp.models.data import FitData
 
 
 def bare_at(
-    forest: Forest, X: object, classes: AnyArray | None, n_jobs: int | None
+    forest: Forest, X: object, classes: AnyArray | None, n_targets: int, n_jobs: int | None
 ) -> FloatArray | None:
     """Return the scores of a bare ensemble in the order of a model's.
 
@@ -26,15 +26,18 @@ def bare_at(
         Rows.
     classes : array of shape (n_classes,), optional
         The model's.
+    n_targets : int
+        Targets of the model, where it has no classes.
     n_jobs : int, optional
         Threads.
 
     Returns
     -------
     scores : array of shape (n_rows, n_scores), or None
-        None where the forest has no scores of its own, or none of these classes.
+        None where the forest has no scores of its own, or none of these classes or targets.
     """
-    if forest.bare is None:
+    # A booster may answer with several numbers for one target: quantiles, a mean and a variance.
+    if forest.bare is None or (classes is None and len(forest.bare.base) != n_targets):
         return None
     return scores_of_classes(forest.bare_scores(X, n_jobs=n_jobs), forest.bare, classes)
 
@@ -68,7 +71,7 @@ def bare_of_folds(
     """
     found = []
     for forest, test in zip(forests, tests, strict=True):
-        scores = bare_at(forest, take_rows(data.X, test), classes, n_jobs)
+        scores = bare_at(forest, take_rows(data.X, test), classes, data.n_targets, n_jobs)
         if scores is None:
             return None
         found.append(scores)

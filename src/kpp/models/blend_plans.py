@@ -133,7 +133,7 @@ def given_blocks(data: FitData, grower: Grower, grow: AnyArray, fit: AnyArray) -
     classes = _classes(data, grower)
     blocks, grown = [], grower.all_grown(own)
     for (name, spec), forest in zip(grower.specs, grown, strict=True):
-        bare = bare_at(forest, X, classes, grower.n_jobs)
+        bare = bare_at(forest, X, classes, data.n_targets, grower.n_jobs)
         moving = None if bare is None else moving_splits(forest, classes)
         embedding = grower.weigh(spec, forest, own, moving).on(X)
         blocks.append(GivenBlock(name, embedding, bare, fit))

@@ -46,6 +46,11 @@ class FitData:
         return len(self.labels)
 
     @property
+    def n_targets(self) -> int:
+        """Number of targets."""
+        return 1 if self.target.ndim == 1 else self.target.shape[1]
+
+    @property
     def given_weight(self) -> FloatArray | None:
         """The weights, None where there are none to speak of."""
         return self.weight if self.is_weighted else None
