@@ -169,7 +169,8 @@ class Forest(Shown):
         model : fitted estimator
             scikit-learn's RandomForest, ExtraTrees, DecisionTree, ExtraTree, GradientBoosting,
             HistGradientBoosting, RandomTreesEmbedding, IsolationForest, or a bagging of single
-            trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`. A ``FrozenEstimator``
+            trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`; XGBoost's
+            XGBRegressor, XGBClassifier, their random forests, and Booster. A ``FrozenEstimator``
             around one of them counts as what it holds; a `Forest` is returned as it is.
 
         Returns
