@@ -68,6 +68,9 @@ VARIANTS: dict[str, Callable[[bool, int, int], Any]] = {
     "xgboost, depth 4": named("xgboost", max_depth=4),
     "xgboost, depth 6": named("xgboost", max_depth=6),
     "xgboost, depth 6, leaves of 1": named("xgboost", max_depth=6, min_child_weight=1),
+    "xgboost, depth 6, leaves of 1, rate .3": named(
+        "xgboost", max_depth=6, min_child_weight=1, learning_rate=0.3
+    ),
     "catboost": named("catboost"),
     "catboost, depth 4": named("catboost", depth=4),
     "catboost, depth 5": named("catboost", depth=5),

@@ -174,10 +174,9 @@ class Forest(Shown):
         model : fitted estimator
             scikit-learn's RandomForest, ExtraTrees, DecisionTree, ExtraTree, GradientBoosting,
             HistGradientBoosting, RandomTreesEmbedding, IsolationForest, or a bagging or AdaBoost of
-            single trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`; LightGBM's
-            ``LGBMRegressor``, ``LGBMClassifier`` and ``Booster``; CatBoost's models. A
-            ``FrozenEstimator`` around one of them counts as what it holds; a `Forest` is returned
-            as it is.
+            single trees; `ObliqueForestRegressor` and `ObliqueForestClassifier`; estimators and
+            ``Booster`` of LightGBM and XGBoost, CatBoost's models. A ``FrozenEstimator`` around one
+            of them counts as what it holds; a `Forest` is returned as it is.
         rows : data frame or array of shape (n_rows, n_features), optional
             Rows that hold every category of the model, as those of training do. Read for CatBoost
             alone, which does not keep the names of categories.

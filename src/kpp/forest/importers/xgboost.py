@@ -1,7 +1,20 @@
 """XGBoost: its trees, of gbtree and of dart, from the JSON that its models are saved as.
 
-A Booster predicts with all its rounds; the estimators, after early stopping, with those up to the
-best one. Each is read as it predicts by itself.
+Each model is read as it predicts by itself:
+
+- The estimators predict, after early stopping, with the rounds up to the best one; a Booster with
+  all of them. The estimators have a value for what is missing, ``missing``; a Booster is told with
+  its rows.
+- Rows and thresholds are float32, and ``x < threshold`` goes left. So infinities have their sides:
+  ``predict`` of an estimator takes them, and only a DMatrix does not.
+- A split of categories has a set that goes right; any other category goes left, be it one that
+  training had not, or no category at all; a missing one goes in the split's default direction.
+- Versions from 3.1 on keep the categories of data frames, and refuse others in the rows of a
+  prediction. Here another one goes left, as its code would in an array. Such a column holds names:
+  of an array, too.
+- Older versions, and models of arrays, have codes. A column of pandas' categories then counts by
+  its own codes, whatever its names are: as there, it must list the same categories as in training.
+- Raw scores are those of ``output_margin=True``, without a ``base_margin`` of the rows.
 """
 
 from __future__ import annotations
