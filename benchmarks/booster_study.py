@@ -63,14 +63,14 @@ VARIANTS: dict[str, Callable[[bool, int, int], Any]] = {
     "lightgbm, 8 leaves": named("lightgbm", num_leaves=8),
     "lightgbm, 16 leaves": named("lightgbm", num_leaves=16),
     "lightgbm, 31 leaves": named("lightgbm", num_leaves=31),
+    "lightgbm, leaves of 1, rate .3": named(
+        "lightgbm", num_leaves=31, min_child_samples=1, learning_rate=0.3
+    ),
     "xgboost": named("xgboost"),
     "xgboost, its own defaults": bare("xgboost"),
     "xgboost, depth 4": named("xgboost", max_depth=4),
-    "xgboost, depth 6": named("xgboost", max_depth=6),
-    "xgboost, depth 6, leaves of 1": named("xgboost", max_depth=6, min_child_weight=1),
-    "xgboost, depth 6, leaves of 1, rate .3": named(
-        "xgboost", max_depth=6, min_child_weight=1, learning_rate=0.3
-    ),
+    "xgboost, leaves of 5": named("xgboost", min_child_weight=5),
+    "xgboost, rate .1": named("xgboost", learning_rate=0.1),
     "catboost": named("catboost"),
     "catboost, depth 4": named("catboost", depth=4),
     "catboost, depth 5": named("catboost", depth=5),

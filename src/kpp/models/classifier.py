@@ -31,10 +31,11 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     forest : str, estimator, Forest, FrozenEstimator or list, default="blend"
         What to embed with. "blend" is extra trees, boosted trees and main effects, each with a
         linear layer of its own, and their weights learned out of fold.
-        One forest has another name ("extra-trees", "random-forest" or "boosted"), or is an
-        estimator, which is cloned and grown on the data; its own ``random_state`` wins when set. A
-        list of (name, forest) is blended likewise, see `combine`. A `Forest` or
-        ``FrozenEstimator`` goes with ``regime="fixed"``.
+        One forest has another name ("extra-trees", "random-forest", "boosted", or with the extra
+        of that name "lightgbm", "xgboost", "catboost"), or is an estimator, which is cloned and
+        grown on the data; its own ``random_state`` wins when set. A list of (name, forest) is
+        blended likewise, see `combine`. A `Forest` or ``FrozenEstimator`` goes with
+        ``regime="fixed"``.
     n_estimators : int, default=100
         Number of trees of a forest given by name; with folds that grow trees, at least one a fold.
         In a blend forests given by name have three times as many trees, and the boosted trees

@@ -40,8 +40,9 @@ class KPPEmbedding(TransformerMixin, ShowsItsFit):
     Parameters
     ----------
     forest : str, estimator, Forest, FrozenEstimator or list, default="extra-trees"
-        What to embed with. A name ("extra-trees", "random-forest" or "boosted") or an estimator
-        is grown on the data (an estimator is cloned; its own ``random_state`` wins when set). A
+        What to embed with. A name ("extra-trees", "random-forest", "boosted", "lightgbm",
+        "xgboost", "catboost"; the last three are extras) or an estimator is grown on the data (an
+        estimator is cloned; its own ``random_state`` wins when set). A
         `Forest` or a ``sklearn.frozen.FrozenEstimator`` is used as it is. A list of (name,
         forest) gives several side by side.
     n_estimators : int, default=100
