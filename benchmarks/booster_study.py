@@ -122,7 +122,7 @@ def to_markdown(rows: list[dict[str, Any]], sets: list[tuple[str, str, bool]]) -
         "# Boosters of other libraries under the layer",
         "",
         "Written by `benchmarks/booster_study.py`: the development sets, at most 7,500 rows, 20% "
-        f"held out, seeds {seeds}, at most {MOST_CLASSES} classes; RMSE or log loss. *Against it "
+        f"held out, seeds: {seeds}; at most {MOST_CLASSES} classes; RMSE or log loss. *Against it "
         "alone*: the loss of KPP on five boosters (each without one fold) against the same "
         "booster fitted once to all training rows. *Against five averaged*: against the mean of "
         "those five boosters, which is what averaging alone brings. Ratios are medians over the "
@@ -144,6 +144,8 @@ def to_markdown(rows: list[dict[str, Any]], sets: list[tuple[str, str, bool]]) -
                 continue
             own = means.loc[variant]
             own = own[own.index.isin(names)]
+            if not len(own):  # what goes by the library's name has these parameters itself
+                continue
             first = means.loc[variant.partition(",")[0]].reindex(own.index)
             alone, five = own[LAYER] / own[ALONE], own[LAYER] / own[FIVE]
             change = np.exp(np.log(own[LAYER] / first[LAYER]).mean())

@@ -136,7 +136,7 @@ def library_of(estimator: Any) -> Library | None:
 def named_booster(
     name: str, *, classification: bool, steps: Mapping[str, Any], random_state: Any = None
 ) -> Any:
-    """Return an unfitted booster of another library, small trees that the linear layer likes.
+    """Return an unfitted booster of another library, with trees that suit the linear layer.
 
     Parameters
     ----------
@@ -159,13 +159,13 @@ def named_booster(
     common = {library.rounds: steps["max_iter"], "learning_rate": rate}
     return library.load(classification=classification)(
         **common,
-        **_small_trees(name, steps["min_samples_leaf"], classification=classification),
+        **_trees_of(name, steps["min_samples_leaf"], classification=classification),
         **library.quiet,
         **{library.seed: random_state},
     )
 
 
-def _small_trees(name: str, leaf_rows: int, *, classification: bool) -> dict[str, Any]:
+def _trees_of(name: str, leaf_rows: int, *, classification: bool) -> dict[str, Any]:
     """What the trees look like: see benchmarks/results/booster_study.md."""
     if name == "lightgbm":
         n_leaves = 16 if classification else 31
