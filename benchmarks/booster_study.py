@@ -29,6 +29,8 @@ from kpp.forest.grow import named_forest
 
 # What the sentences of the page call the three.
 ALONE, FIVE, LAYER = "alone", "five averaged", "layer"
+# Range of the picture.
+SHOWN = (0.33, 1.5)
 # More classes take as many times the trees.
 MOST_CLASSES = 3
 
@@ -175,6 +177,39 @@ def to_markdown(rows: list[dict[str, Any]], sets: list[tuple[str, str, bool]]) -
     return "\n".join(lines) + "\n"
 
 
+def draw(rows: list[dict[str, Any]], sets: list[tuple[str, str, bool]], path: Path) -> None:
+    """Ratios of the layer's loss to the booster's, sorted, for each library."""
+    import matplotlib.pyplot as plt
+
+    table = pd.DataFrame(rows)
+    means = table.groupby(["variant", "data"]).mean(numeric_only=True)
+    chosen = {
+        "LightGBM, its defaults": "lightgbm, its own defaults",
+        "XGBoost, its defaults": "xgboost, its own defaults",
+        "CatBoost, 100 rounds": "catboost",
+    }
+    figure, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
+    for axis, (title, variant) in zip(axes, chosen.items(), strict=True):
+        own = means.loc[variant]
+        for classification, colour in ((False, "#31688e"), (True, "#d95f02")):
+            names = [name for _, name, c in sets if c == classification]
+            ratio = (own[LAYER] / own[ALONE])[own.index.isin(names)].sort_values()
+            place = (np.arange(len(ratio)) + 0.5) / len(ratio)
+            label = "log loss" if classification else "RMSE"
+            shown = ratio.clip(*SHOWN)  # what lies beyond stands at the edge
+            axis.plot(place, shown, "o", color=colour, markersize=4.5, label=label)
+        axis.axhline(1, color="0.4", linewidth=0.8)
+        axis.set(title=title, yscale="log", xticks=[], xlabel="data sets, sorted")
+        axis.set_yticks([0.4, 0.5, 0.7, 0.85, 1, 1.2], ["0.4", "0.5", "0.7", "0.85", "1", "1.2"])
+        axis.minorticks_off()
+        axis.set_ylim(SHOWN[0] / 1.03, SHOWN[1] * 1.03)
+        axis.grid(axis="y", color="0.9")
+    axes[0].set_ylabel("loss with KPP / loss of the booster")
+    axes[0].legend(frameon=False, loc="lower right")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data-dir", type=Path, required=True)
@@ -204,6 +239,7 @@ def main() -> None:
                 with path.open("a") as file:
                     file.write(json.dumps(row) + "\n")
                 print(row, flush=True)
+    draw(rows, sets, arguments.out / "booster_study.png")
     (arguments.out / "booster_study.md").write_text(to_markdown(rows, sets))
 
 
