@@ -564,6 +564,19 @@ def test_categorical_features_are_categories_of_the_frame_where_they_can_be():
     assert forest.categories[2].tolist() == list("abcde")
 
 
+def test_categories_of_another_column_are_never_read_as_numbers():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    size, number = rng.choice([10, 20, 30], 400), rng.integers(0, 3, 400)
+    # One list of categories, and one categorical feature: of different columns.
+    frame = pd.DataFrame({"size": pd.Categorical(size, [30, 10, 20], ordered=True), "k": number})
+    model = lgb.LGBMRegressor(**SMALL)
+    model.fit(frame, size + 5.0 * (number == 1), categorical_feature=["k"])
+    for read in (model, model.booster_):
+        with pytest.raises(ValueError, match="reads column 'size' as numbers"):
+            Forest.from_model(read).bare_scores(frame)
+
+
 def test_categories_and_whole_numbers_in_one_frame():
     frame, y = mixed_frame()
     frame["group"] = frame["group"] * 100

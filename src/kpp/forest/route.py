@@ -13,7 +13,7 @@ from kpp._parallel import blocks_of, run_blocks
 from kpp._rows import columns_of
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest._loops import route_any, route_few, route_numerical, route_oblique
-from kpp.forest.coded import CodedRows, codes_of_column, numbers_of
+from kpp.forest.coded import CodedRows, codes_of_column, declares_categories, numbers_of
 from kpp.forest.others import AnyOther, other_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ N_TREE_BLOCKS = 4
 WALKS_PER_BLOCK = 4096
 # So few rows walk down all trees together, instead of down one tree after the other.
 FEW_ROWS = 32
+# Sources that read the declared categories of a data frame by their codes, in every column.
+BY_CODES_ALWAYS = ("LGBM", "Booster")
 
 
 def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
@@ -169,6 +171,14 @@ def _encode(forest: Forest, X: Any) -> FloatArray:
         name = f"column {j if not hasattr(X, 'columns') else repr(str(X.columns[j]))}"
         if j in forest.categories:
             encoded[:, j] = codes_of_column(forest, j, column, name)
+        elif declares_categories(column) and forest.source.startswith(BY_CODES_ALWAYS):
+            # LightGBM does not keep which columns its lists of categories belong to: where it was
+            # told to take others for categorical, they were given to those.
+            raise ValueError(
+                f"The forest ({forest.source}) reads {name} as numbers, and it holds categories: "
+                "give the column as the model was fitted on it. If that was categories, fit the "
+                "model with categorical_feature='auto', or on numbers."
+            )
         else:
             encoded[:, j] = numbers_of(column, name)
     return encoded
