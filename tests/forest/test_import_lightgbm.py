@@ -577,6 +577,19 @@ def test_categories_of_another_column_are_never_read_as_numbers():
             Forest.from_model(read).bare_scores(frame)
 
 
+def test_codes_in_an_array_are_no_names_of_categories():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"colour": pd.Categorical(rng.choice(list("abc"), 300))})
+    model = lgb.LGBMRegressor(**SMALL).fit(frame, 1.0 * (frame["colour"] == "b"))
+    forest = Forest.from_model(model)
+    codes = frame["colour"].cat.codes.to_numpy(dtype=float)[:, None]
+    with pytest.raises(ValueError, match="The column 0 holds numbers"):
+        forest.bare_scores(codes)
+    missing = forest.bare_scores(np.full((1, 1), np.nan))
+    np.testing.assert_array_equal(missing.ravel(), model.booster_.predict([[np.nan]]))
+
+
 def test_categories_and_whole_numbers_in_one_frame():
     frame, y = mixed_frame()
     frame["group"] = frame["group"] * 100

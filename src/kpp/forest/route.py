@@ -170,6 +170,8 @@ def _encode(forest: Forest, X: Any) -> FloatArray:
     for j, column in enumerate(columns):
         name = f"column {j if not hasattr(X, 'columns') else repr(str(X.columns[j]))}"
         if j in forest.categories:
+            if forest.source.startswith(BY_CODES_ALWAYS):
+                _refuse_codes(forest.categories[j], column, name)
             encoded[:, j] = codes_of_column(forest, j, column, name)
         elif declares_categories(column) and forest.source.startswith(BY_CODES_ALWAYS):
             # LightGBM does not keep which columns its lists of categories belong to: where it was
@@ -182,6 +184,18 @@ def _encode(forest: Forest, X: Any) -> FloatArray:
         else:
             encoded[:, j] = numbers_of(column, name)
     return encoded
+
+
+def _refuse_codes(known: AnyArray, column: Any, name: str) -> None:
+    """Refuse numbers where texts are known: the library would take them for codes of these."""
+    if declares_categories(column) or not any(isinstance(value, str) for value in known.tolist()):
+        return
+    values = np.asarray(column)
+    if values.dtype.kind in "biuf" and not np.isnan(values).all():
+        raise ValueError(
+            f"The {name} holds numbers, and the forest knows its categories as {known[0]!r}: give "
+            "the column as the forest was grown on it."
+        )
 
 
 def _allowed(forest: Forest, rows: FloatArray) -> FloatArray:
