@@ -321,3 +321,61 @@ def test_a_booster_of_two_numbers_for_one_target_has_no_bare_part_in_a_blend():
     model = KPPRegressor(blocks, regime="fixed", random_state=0).fit(X, y)
     assert model.bare_fits_ == []
     assert model.score(X, y) > 0.5
+
+
+@pytest.mark.parametrize("stopping", [{}, {"early_stopping_round": 5}])
+def test_weights_of_classes_belong_to_the_users_labels(stopping):
+    X, y = numbers(300, 2)
+    new, _ = numbers(300, 2, seed=1)
+    labels = np.where(y == "a", 1, 2)  # where 1 is also the number of the second class
+
+    def share_of(label, weights):
+        theirs = estimator("lightgbm", True, class_weight=weights, **stopping)
+        held = grow_forest(theirs, X[:200], labels[:200], stop_on=(X[200:], labels[200:], None))
+        score = held.bare_scores(new).ravel()
+        return np.mean((score > 0) == (label == 2))
+
+    assert share_of(1, {1: 20.0}) > share_of(1, {}) > share_of(1, {2: 20.0})
+    theirs = estimator("lightgbm", True, class_weight={"a": 2.0, "b": 1.0}, **stopping)
+    assert KPPClassifier(theirs, random_state=0, cv=3).fit(X, y).score(X, y) > 0.8
+    theirs.set_params(class_weight={"a": 2.0, "z": 1.0})
+    with pytest.raises(ValueError, match="class_weight has 'z'"):
+        KPPClassifier(theirs, random_state=0, cv=3).fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_class_of_the_held_out_fold_alone_stops_nothing(name):
+    X, y = numbers(200, 2)
+    y[7] = "c"
+    stopping = "early_stopping_round" if name == "lightgbm" else "early_stopping_rounds"
+    theirs = estimator(name, True, **{stopping: 3})
+    model = KPPClassifier(theirs, random_state=0, cv=3).fit(X, y)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.score(X, y) > 0.8
+
+
+def test_a_catboost_with_lists_among_its_parameters_is_grown():
+    X, y = numbers(200, 2)
+    shares = [
+        np.mean(
+            KPPClassifier(
+                estimator("catboost", True, class_weights=weights), random_state=0, alpha=1.0
+            )
+            .fit(X, y)
+            .forest_.bare_scores(X)
+            > 0
+        )
+        for weights in ([20.0, 1.0], [1.0, 20.0])
+    ]
+    assert shares[0] < shares[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("catboost", {"cat_features": ["ward"]}), ("lightgbm", {"categorical_feature": [1]})],
+)
+def test_a_librarys_own_categories_are_refused_by_name(name, parameters):
+    frame, y = table()
+    with pytest.raises(ValueError, match=f"Leave {next(iter(parameters))} out"):
+        KPPRegressor(estimator(name, **parameters), random_state=0).fit(frame, y)

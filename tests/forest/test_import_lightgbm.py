@@ -564,6 +564,32 @@ def test_categorical_features_are_categories_of_the_frame_where_they_can_be():
     assert forest.categories[2].tolist() == list("abcde")
 
 
+def test_categories_of_another_column_are_never_read_as_numbers():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    size, number = rng.choice([10, 20, 30], 400), rng.integers(0, 3, 400)
+    # One list of categories, and one categorical feature: of different columns.
+    frame = pd.DataFrame({"size": pd.Categorical(size, [30, 10, 20], ordered=True), "k": number})
+    model = lgb.LGBMRegressor(**SMALL)
+    model.fit(frame, size + 5.0 * (number == 1), categorical_feature=["k"])
+    for read in (model, model.booster_):
+        with pytest.raises(ValueError, match="reads column 'size' as numbers"):
+            Forest.from_model(read).bare_scores(frame)
+
+
+def test_codes_in_an_array_are_no_names_of_categories():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"colour": pd.Categorical(rng.choice(list("abc"), 300))})
+    model = lgb.LGBMRegressor(**SMALL).fit(frame, 1.0 * (frame["colour"] == "b"))
+    forest = Forest.from_model(model)
+    codes = frame["colour"].cat.codes.to_numpy(dtype=float)[:, None]
+    with pytest.raises(ValueError, match="The column 0 holds numbers"):
+        forest.bare_scores(codes)
+    missing = forest.bare_scores(np.full((1, 1), np.nan))
+    np.testing.assert_array_equal(missing.ravel(), model.booster_.predict([[np.nan]]))
+
+
 def test_categories_and_whole_numbers_in_one_frame():
     frame, y = mixed_frame()
     frame["group"] = frame["group"] * 100

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from importlib import import_module
 from inspect import signature
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 
 from kpp._optional import optional
 from kpp._typing import AnyArray
@@ -39,6 +40,9 @@ class Library:
         Its names for these parameters.
     stopping : tuple of str
         Parameters that ask for early stopping.
+    own_categories : tuple of str
+        Parameters that name columns for its own treatment of categories or texts, which fails on
+        the numbers that stand for them here.
     numbers_classes : bool
         Whether its classifier takes no labels but 0, 1, 2, ...
     """
@@ -52,6 +56,7 @@ class Library:
     seed: str = "random_state"
     threads: str = "n_jobs"
     stopping: tuple[str, ...] = ("early_stopping_rounds",)
+    own_categories: tuple[str, ...] = ()
     numbers_classes: bool = False
 
     def load(self, *, classification: bool) -> type:
@@ -76,6 +81,23 @@ class Library:
         given = estimator.get_params(deep=False)
         return any(given.get(name) not in (None, 0, False) for name in self.stopping)
 
+    def check_categories(self, estimator: Any, *, is_coded: bool) -> None:
+        """Refuse columns that the library is to treat by itself, where it is given numbers.
+
+        CatBoost takes no category from an array of numbers; LightGBM takes any, and only where
+        they stand for something else are they another column's.
+        """
+        given = estimator.get_params(deep=False)
+        names = [name for name in self.own_categories if given.get(name) not in (None, [], "")]
+        if names and (is_coded or self.package == "catboost"):
+            raise ValueError(
+                f"{type(estimator).__name__} has {names[0]}={given[names[0]]!r}, and is grown on "
+                "numbers here: texts and categories of a data frame are put in an order before. "
+                f"Leave {names[0]} out; a column of numbers can be made one of categories by its "
+                "type. A model with the library's own treatment can be fitted elsewhere: "
+                "Forest.from_model."
+            )
+
 
 LIBRARIES: dict[str, Library] = {
     "lightgbm": Library(
@@ -91,6 +113,10 @@ LIBRARIES: dict[str, Library] = {
             "force_row_wise": ("force_col_wise",),
         },
         stopping=("early_stopping_round", "early_stopping_rounds", "early_stopping"),
+        own_categories=(
+            *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
+            "categorical_features",
+        ),
     ),
     "xgboost": Library(
         "xgboost",
@@ -115,6 +141,7 @@ LIBRARIES: dict[str, Library] = {
         seed="random_seed",
         threads="thread_count",
         stopping=("early_stopping_rounds", "od_wait", "od_pval"),
+        own_categories=("cat_features", "text_features", "embedding_features"),
     ),
 }
 
@@ -131,6 +158,25 @@ def library_of(estimator: Any) -> Library | None:
     """
     packages = {base.__module__.partition(".")[0] for base in type(estimator).__mro__}
     return next((LIBRARIES[name] for name in LIBRARIES if name in packages), None)
+
+
+def unfitted(estimator: Any) -> Any:
+    """A clone, also where scikit-learn refuses one.
+
+    CatBoost copies the lists and dicts that its constructor is given, as ``class_weights``, and
+    scikit-learn's own clone takes the copy for a change.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import ExtraTreesRegressor
+    >>> from kpp.forest.boosters import unfitted
+    >>> unfitted(ExtraTreesRegressor(max_depth=3))
+    ExtraTreesRegressor(max_depth=3)
+    """
+    library = library_of(estimator)
+    if library is None or library.package != "catboost":
+        return clone(estimator)
+    return type(estimator)(**deepcopy(estimator.get_params(deep=False)))
 
 
 def named_booster(
@@ -224,25 +270,49 @@ def fit_booster(
     library.set_if_unset(estimator, **library.quiet)
     if n_jobs is not None:
         library.set_if_unset(estimator, **{library.threads: n_jobs})
-    classes, stops = None, library.stops_early(estimator)
+    classes, labels, stops = None, None, library.stops_early(estimator)
     # LightGBM 4.7 knows labels that are words in the rows of a fit, not in those that it stops on.
     numbers = library.numbers_classes or (stops and library.package == "lightgbm")
-    if numbers and is_classifier(estimator):
-        classes, y = np.unique(np.asarray(y), return_inverse=True)
+    if is_classifier(estimator):
+        labels, codes = np.unique(np.asarray(y), return_inverse=True)
+        if numbers:
+            classes, y = labels, codes
+        if library.package == "lightgbm":
+            elsewhere = () if stop_on is None else np.asarray(stop_on[1]).tolist()
+            _weigh_known_classes(estimator, labels, elsewhere, numbers=numbers)
     fit: dict[str, Any] = {} if sample_weight is None else {"sample_weight": sample_weight}
     if stops:
-        fit |= _stopping_rows(library, estimator, stop_on, classes)
+        fit |= _stopping_rows(library, estimator, stop_on, labels, numbers=classes is not None)
     estimator.fit(X, y, **fit)
     return classes
+
+
+def _weigh_known_classes(
+    estimator: Any, labels: AnyArray, elsewhere: Iterable[Any], *, numbers: bool
+) -> None:
+    """Let the keys of LightGBM's ``class_weight`` be those of the labels that it is given.
+
+    These may be numbers in place of the user's labels, and a fold may lack a class.
+    """
+    weights = estimator.get_params(deep=False).get("class_weight")
+    if not isinstance(weights, dict):
+        return
+    key = {label: i if numbers else label for i, label in enumerate(labels.tolist())}
+    unknown = [label for label in weights if label not in key.keys() | set(elsewhere)]
+    if unknown:
+        raise ValueError(f"class_weight has {unknown[0]!r}, which is no label of these rows.")
+    estimator.set_params(class_weight={key[k]: w for k, w in weights.items() if k in key})
 
 
 def _stopping_rows(
     library: Library,
     estimator: Any,
     stop_on: tuple[Any, Any, Any] | None,
-    classes: AnyArray | None,
+    labels: AnyArray | None,
+    *,
+    numbers: bool,
 ) -> dict[str, Any]:
-    """The arguments of a fit that may stop early."""
+    """The arguments of a fit that may stop early; `labels` are those that it is grown on."""
     if stop_on is None:
         raise ValueError(
             f"{type(estimator).__name__} asks for early stopping, and there are no rows to stop "
@@ -251,9 +321,11 @@ def _stopping_rows(
             "out, and set the number of rounds."
         )
     X, y, weight = stop_on
-    if classes is not None:
-        known = np.isin(y, classes)  # a class without a number cannot be scored
-        X, y = X[known], np.searchsorted(classes, np.asarray(y)[known])
+    if labels is not None:
+        known = np.isin(y, labels)  # a class that the trees do not know cannot be scored
+        X, y = X[known], np.asarray(y)[known]
+        if numbers:
+            y = np.searchsorted(labels, y)
         weight = None if weight is None else np.asarray(weight)[known]
     if library.package == "catboost":
         return {"eval_set": import_module("catboost").Pool(X, y, weight=weight)}

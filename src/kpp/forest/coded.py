@@ -184,7 +184,7 @@ def needs_reading(X: Any) -> bool:
     """
     if hasattr(X, "columns"):
         return any(
-            _declares_categories(column) or np.asarray(column).dtype.kind not in NUMBERS
+            declares_categories(column) or np.asarray(column).dtype.kind not in NUMBERS
             for column in columns_of(X)
         )
     if not (isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 2):
@@ -215,7 +215,7 @@ def categories_of(column: Any, name: str) -> AnyArray | None:
     >>> categories_of(np.array(["b", None, "a"], dtype=object), "column 0").tolist()
     ['a', 'b']
     """
-    declared = _declared(column) if _declares_categories(column) else None
+    declared = _declared(column) if declares_categories(column) else None
     values = np.asarray(column)
     if declared is None and values.dtype.kind in NUMBERS:
         return None
@@ -365,7 +365,8 @@ def _taken(values: AnyArray, codes: FloatArray) -> AnyArray:
     return np.asarray(values[at.astype(np.int64)])
 
 
-def _declares_categories(column: Any) -> bool:
+def declares_categories(column: Any) -> bool:
+    """Whether a column has a type that declares its categories."""
     return _type_name(column) in CATEGORY_TYPES
 
 

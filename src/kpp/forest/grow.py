@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     ExtraTreesRegressor,
@@ -27,6 +27,7 @@ from kpp.forest.boosters import (
     library_of,
     named_booster,
     seed_name,
+    unfitted,
 )
 from kpp.forest.coded import CodedRows
 from kpp.forest.derived import forget_numbers
@@ -258,7 +259,7 @@ def grow_forest(
             f"{type(estimator).__name__} is grown on a target, and y is None: give y, or use "
             "RandomTreesEmbedding, IsolationForest or Ladders."
         )
-    estimator = clone(estimator)
+    estimator = unfitted(estimator)
     encoding = None
     if isinstance(X, CodedRows):
         encoding = _prepare(estimator, X, y, sample_weight)
@@ -275,6 +276,7 @@ def grow_forest(
         estimator.set_params(**{seed: random_state})
     library, classes = library_of(estimator), None
     if library is not None:
+        library.check_categories(estimator, is_coded=encoding is not None)
         classes = fit_booster(
             library, estimator, X, y, sample_weight, n_jobs=n_jobs, stop_on=stop_on
         )

@@ -13,7 +13,7 @@ from kpp._parallel import blocks_of, run_blocks
 from kpp._rows import columns_of
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest._loops import route_any, route_few, route_numerical, route_oblique
-from kpp.forest.coded import CodedRows, codes_of_column, numbers_of
+from kpp.forest.coded import CodedRows, codes_of_column, declares_categories, numbers_of
 from kpp.forest.others import AnyOther, other_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ N_TREE_BLOCKS = 4
 WALKS_PER_BLOCK = 4096
 # So few rows walk down all trees together, instead of down one tree after the other.
 FEW_ROWS = 32
+# Sources that read the declared categories of a data frame by their codes, in every column.
+BY_CODES_ALWAYS = ("LGBM", "Booster")
 
 
 def route(forest: Forest, X: Any, *, n_jobs: int | None = None) -> IntArray:
@@ -168,10 +170,32 @@ def _encode(forest: Forest, X: Any) -> FloatArray:
     for j, column in enumerate(columns):
         name = f"column {j if not hasattr(X, 'columns') else repr(str(X.columns[j]))}"
         if j in forest.categories:
+            if forest.source.startswith(BY_CODES_ALWAYS):
+                _refuse_codes(forest.categories[j], column, name)
             encoded[:, j] = codes_of_column(forest, j, column, name)
+        elif declares_categories(column) and forest.source.startswith(BY_CODES_ALWAYS):
+            # LightGBM does not keep which columns its lists of categories belong to: where it was
+            # told to take others for categorical, they were given to those.
+            raise ValueError(
+                f"The forest ({forest.source}) reads {name} as numbers, and it holds categories: "
+                "give the column as the model was fitted on it. If that was categories, fit the "
+                "model with categorical_feature='auto', or on numbers."
+            )
         else:
             encoded[:, j] = numbers_of(column, name)
     return encoded
+
+
+def _refuse_codes(known: AnyArray, column: Any, name: str) -> None:
+    """Refuse numbers where texts are known: the library would take them for codes of these."""
+    if declares_categories(column) or not any(isinstance(value, str) for value in known.tolist()):
+        return
+    values = np.asarray(column)
+    if values.dtype.kind in "biuf" and not np.isnan(values).all():
+        raise ValueError(
+            f"The {name} holds numbers, and the forest knows its categories as {known[0]!r}: give "
+            "the column as the forest was grown on it."
+        )
 
 
 def _allowed(forest: Forest, rows: FloatArray) -> FloatArray:

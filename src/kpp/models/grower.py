@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -18,7 +18,7 @@ from kpp._parallel import one_openmp_thread, run_blocks
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.arrays import Forest
-from kpp.forest.boosters import library_of, seed_name
+from kpp.forest.boosters import library_of, seed_name, unfitted
 from kpp.forest.coded import CodedRows
 from kpp.forest.columns import categorical_columns
 from kpp.forest.grow import grow_forest, is_grown, named_forest, traits_of
@@ -426,7 +426,7 @@ class Grower:
             spec = self._named(spec, n_rows, self.classification)
             if "n_jobs" in spec.get_params(deep=False):
                 spec.set_params(n_jobs=n_jobs)
-        spec = clone(spec)
+        spec = unfitted(spec)
         name = seed_name(spec)
         seed = None if name is None else spec.get_params(deep=False).get(name)
         if name is not None and seed is not None:
