@@ -379,3 +379,11 @@ def test_a_librarys_own_categories_are_refused_by_name(name, parameters):
     frame, y = table()
     with pytest.raises(ValueError, match=f"Leave {next(iter(parameters))} out"):
         KPPRegressor(estimator(name, **parameters), random_state=0).fit(frame, y)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fold_whose_target_is_constant(name):
+    X, _ = numbers(60)
+    y = np.where(np.arange(60) == 5, 3.0, 0.0)
+    model = KPPRegressor(name, n_estimators=3, random_state=0, cv=3).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()

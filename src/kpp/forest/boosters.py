@@ -130,7 +130,8 @@ LIBRARIES: dict[str, Library] = {
         "catboost",
         "CatBoostClassifier",
         "CatBoostRegressor",
-        quiet={"verbose": False, "allow_writing_files": False},
+        # A fold may hold one value of the target alone.
+        quiet={"verbose": False, "allow_writing_files": False, "allow_const_label": True},
         aliases={
             "verbose": ("logging_level", "silent", "verbose_eval"),
             "random_seed": ("random_state",),

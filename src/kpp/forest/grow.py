@@ -209,7 +209,8 @@ def check_forest(forest: Any) -> None:
     if not known and (isinstance(forest, type) or not hasattr(forest, "fit")):
         raise TypeError(
             "forest must be a name, an ensemble to be fitted, a kpp Forest, a FrozenEstimator "
-            f"or a list of (name, forest); got {forest!r}."
+            f"or a list of (name, forest); got {forest!r}. A fitted Booster of LightGBM or XGBoost "
+            "goes in as Forest.from_model(booster), with regime='fixed'."
         )
 
 
