@@ -82,17 +82,17 @@ def _on(block: MapBlock, model: KPPLinearModel) -> KPPLinearModel:
     return other
 
 
-def decode_fold_predictors(
-    fields: Any, model: KPPLinearModel, task: Task
-) -> FoldPredictors | None:
+def decode_fold_predictors(fields: Any, model: KPPLinearModel, task: Task) -> FoldPredictors | None:
     """Put the predictors of the folds together, once the model's layers and folds are there."""
     if fields is None:
         return None
     require(isinstance(fields, dict), "predictors of folds must be by name")
     folds, n_rows = model.folds_, len(model.fit_rows_)
     n_scores = len(np.atleast_1d(model.intercept_))
-    require(folds is not None and model.oof_prediction_ is not None, "predictors without folds")
+    oof = model.oof_prediction_
+    require(folds is not None and oof is not None, "predictors without folds")
     assert folds is not None
+    assert oof is not None
     constant = floats(fields["constant"], "constants of folds", (len(folds), n_scores))
     stored, bare = fields["layers"], fields["bare"]
     right = all(isinstance(part, list) and None not in part for part in (stored, bare))
@@ -114,6 +114,7 @@ def decode_fold_predictors(
         constant=constant,
         fold_of_row=folds_of_rows(_places([test for _, test in folds], model.fit_rows_), n_rows),
         target=_target(fields["target"], n_rows, n_scores, task),
+        out_of_fold=oof.reshape(n_rows, -1),
         classes=task.classes,
     )
 

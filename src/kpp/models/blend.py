@@ -17,7 +17,7 @@ from kpp.models.blend_plans import BlendPlan
 from kpp.models.data import FitData
 from kpp.models.fits import BareFit, LinearFit, MapPart
 from kpp.models.fitting import FittedPlan, fit_plan
-from kpp.models.fold_predictors import FoldBare, FoldPredictors, folds_of_rows
+from kpp.models.fold_predictors import FoldPredictors, folds_of_rows
 from kpp.models.plans import Splits
 from kpp.models.selection import LayerSettings
 from kpp.models.tasks import Task
@@ -132,6 +132,7 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
             constant=np.array([constant for _, constant in nested]),
             fold_of_row=folds_of_rows([test for _, test in plan.splits], len(rows)),
             target=target,
+            out_of_fold=settings.task.answers(out_of_fold).reshape(len(rows), -1),
             classes=classes,
         ),
     )

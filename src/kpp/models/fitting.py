@@ -131,6 +131,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
             constant=np.zeros((len(fold_fits), settings.task.loss.n_scores)),
             fold_of_row=folds_of_rows([fold.test_rows for fold in plan.folds], len(rows)),
             target=target,
+            out_of_fold=settings.task.answers(selection.out_of_fold).reshape(len(rows), -1),
             classes=settings.task.classes,
         )
     plan.folds.clear()  # their leaf ids are not needed any more

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -131,6 +131,8 @@ class FoldPredictors:
         The fold that each row of the fit was left out with.
     target : array of shape (n_fit_rows, n_targets), or int array of shape (n_fit_rows,)
         The target of these rows; of a classifier the number of the class.
+    out_of_fold : array of shape (n_fit_rows, n_targets) or (n_fit_rows, n_classes)
+        What they predict for these rows: numbers, or probabilities.
     classes : array of shape (n_classes,), optional
         Of a classifier.
 
@@ -152,7 +154,12 @@ class FoldPredictors:
     constant: FloatArray
     fold_of_row: IntArray
     target: AnyArray
+    out_of_fold: FloatArray
     classes: AnyArray | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without what was made when it was first asked for: it is as long as the nodes are many.
+        return {own.name: getattr(self, own.name) for own in fields(self)}
 
     @property
     def n_folds(self) -> int:
@@ -163,6 +170,18 @@ class FoldPredictors:
     def fold_sizes(self) -> AnyArray:
         """Rows of each fold, int array of shape (n_folds,)."""
         return np.bincount(self.fold_of_row, minlength=self.n_folds)
+
+    @cached_property
+    def starts(self) -> AnyArray:
+        """Where each fold begins and ends among them, int array of shape (n_folds + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.fold_sizes)]).astype(np.int64)
+
+    @cached_property
+    def sorted_residuals(self) -> FloatArray:
+        """Sizes of the out-of-fold errors, rising in each fold; shape (n_targets, n_fit_rows)."""
+        size = np.abs(self.target - self.out_of_fold)
+        order = [np.lexsort((own, self.fold_of_row)) for own in size.T]
+        return np.array([own[rows] for own, rows in zip(size.T, order, strict=True)])
 
     def scores(self, rows: RoutedRows) -> FloatArray:
         """Return the scores of rows by every fold's predictor.
