@@ -195,10 +195,10 @@ class FoldPredictors:
         -------
         scores : array of shape (n_folds, n_rows, n_scores)
         """
-        return np.array([own.scores(rows) for own in self._predictors])
+        return np.array([own.scores(rows) for own in self._made])
 
     @cached_property
-    def _predictors(self) -> list[_Predictor]:
+    def _made(self) -> list[_Predictor]:
         # One number per leaf and fold, made of the duals when they are first asked for.
         fits, bare = _by_fold(self.fits, self.n_folds), _by_fold(self.bare, self.n_folds)
         return [self._predictor(*own) for own in zip(self.constant, fits, bare, strict=True)]
