@@ -79,24 +79,17 @@ def predict_set(
     assert classes is not None
     n, n_folds = len(predictors.fold_of_row), predictors.n_folds
     level = _level(coverage, guaranteed, n, n_folds)
-    at_fit = _nonconformity(predictors.out_of_fold, method)[np.arange(n), predictors.target]
-    codes = np.arange(len(classes))
-    groups = [codes[k : k + 1] for k in codes] if per_class else [codes]
-    ranks = []
-    for own in groups:
-        counted = np.isin(predictors.target, own)
-        of = f" of class {classes.tolist()[own[0]]!r}" if per_class else ""
-        ranks.append((own, counted, _rank(level, int(counted.sum()), of)))
+    groups = _sorted_scores(predictors, method, per_class=bool(per_class))
+    most = np.empty(len(classes), dtype=np.int64)
+    for codes, by_fold in groups:
+        of = f" of class {classes.tolist()[codes.start]!r}" if per_class else ""
+        most[codes] = _rank(level, sum(map(len, by_fold)), of)
     rows = routed_rows(model, X)
     below = np.zeros((len(rows), len(classes)), dtype=np.int64)
     for q, scores in enumerate(predictors.scores(rows)):
         here = _nonconformity(model._task.answers(scores), method)
-        for own, counted, _ in ranks:
-            of_fold = np.sort(at_fit[counted & (predictors.fold_of_row == q)])
-            below[:, own] += np.searchsorted(of_fold, here[:, own], side="left")
-    most = np.empty(len(classes), dtype=np.int64)
-    for own, _, rank in ranks:
-        most[own] = rank
+        for codes, by_fold in groups:
+            below[:, codes] += np.searchsorted(by_fold[q], here[:, codes], side="left")
     conditions = _conditions(model, predictors)
     if per_class:
         why = "the theorem is of all classes together, and these ranks are within each"
@@ -113,6 +106,30 @@ def predict_set(
         n_calibration=n,
         n_folds=n_folds,
     )
+
+
+def _sorted_scores(
+    predictors: FoldPredictors, method: str, *, per_class: bool
+) -> list[tuple[slice, list[FloatArray]]]:
+    """The scores of the rows of the fit, rising in each fold: of all classes, or of each."""
+    key = (method, per_class)
+    if key in predictors.made:
+        found: list[tuple[slice, list[FloatArray]]] = predictors.made[key]
+        return found
+    target, fold_of_row = predictors.target, predictors.fold_of_row
+    score = _nonconformity(predictors.out_of_fold, method)[np.arange(len(target)), target]
+    n_classes = predictors.out_of_fold.shape[1]
+    group = target if per_class else np.zeros_like(target)
+    order = np.lexsort((score, fold_of_row, group))
+    # Where each fold of each group begins: they stand one after the other.
+    n_groups, n_folds = (n_classes if per_class else 1), predictors.n_folds
+    sizes = np.bincount(group * n_folds + fold_of_row, minlength=n_groups * n_folds)
+    parts = np.split(score[order], np.cumsum(sizes)[:-1])
+    predictors.made[key] = [
+        (slice(k, k + 1) if per_class else slice(0, n_classes), parts[k * n_folds :][:n_folds])
+        for k in range(n_groups)
+    ]
+    return _sorted_scores(predictors, method, per_class=per_class)
 
 
 def _nonconformity(probability: FloatArray, method: str) -> FloatArray:
