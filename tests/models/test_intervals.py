@@ -1,6 +1,8 @@
 """Cross-conformal intervals and sets, against a few obvious lines, and by their coverage."""
 
 import math
+from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 
 import kpp
 from kpp import KPPClassifier, KPPRegressor
+from kpp.models import intervals
 from kpp.models._rank_loops import rank_of_sums
 from kpp.models.intervals import proven, shortfall
 
@@ -118,12 +121,23 @@ def test_sets_are_those_of_a_few_lines(classifier, method, per_class, coverage):
     ]
 
 
-def test_equal_probabilities_have_one_adaptive_score():
-    from kpp.models.intervals import _nonconformity
+def test_a_score_that_equals_is_not_below(classifier, monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    monkeypatch.setattr(intervals, "_nonconformity", lambda p, method: (1 - p).round(1))
+    model = copy(classifier)
+    model.fold_predictors_ = replace(classifier.fold_predictors_)  # nothing is sorted yet
+    s = (1 - model.oof_prediction_).round(1)[np.arange(75), y[::2]]
+    at = (1 - fold_predictions(model, X)).round(1)
+    below, level = (s[:, None, None] < at).sum(axis=0), (s[:, None, None] <= at).sum(axis=0)
+    found = model.predict_set(X, 0.9).sets
+    assert np.array_equal(found, below < math.ceil(0.9 * 76))
+    assert not np.array_equal(found, level < math.ceil(0.9 * 76))
 
+
+def test_equal_probabilities_have_one_adaptive_score():
     p = np.array([[0.25, 0.5, 0.25], [0.4, 0.2, 0.4], [1 / 3] * 3, [0.5, 0.3, 0.2]])
     expected = [[1, 0.5, 1], [0.8, 1, 0.8], [1, 1, 1], [0.5, 0.8, 1]]
-    np.testing.assert_allclose(_nonconformity(p, "aps"), expected, rtol=1e-15)
+    np.testing.assert_allclose(intervals._nonconformity(p, "aps"), expected, rtol=1e-15)
 
 
 def test_low_coverage_gives_intervals_all_the_same(regressor):
@@ -282,8 +296,6 @@ def test_models_without_them_say_what_has_them(tmp_path):
 
 
 def test_a_model_of_an_older_file_says_refit(regressor):
-    from copy import copy
-
     older = copy(regressor)
     older.fold_predictors_ = None
     with pytest.raises(kpp._checks.RefusedError, match=r"older version.*refit"):
