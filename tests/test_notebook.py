@@ -158,6 +158,10 @@ def shown():
         "LinearTerms": geometry.LinearTerms.fit(X),
         "PathMap": embedding.map_,
         "LeaveOneFoldOut": regressor.leave_one_fold_out(Xd, yd),
+        "PredictionIntervals": kpp.KPPRegressor("extra-trees", n_estimators=10, random_state=0)
+        .fit(Xd, yd)
+        .predict_interval(Xd),
+        "PredictionSets": classifier.predict_set(X),
         "OperatorConcentration": geometry.operator_concentration(embedding, X[:5]),
         "DiscrepancyCurve": kpp.half_forest_discrepancy(embedding, X, curve=True),
         "IsometryCheck": geometry.check_isometry(embedding, X),
@@ -190,6 +194,17 @@ def test_pages_are_well_formed_and_load_nothing(shown):
         assert "url(" not in source, name
         assert "://" not in source, name
         assert len(page.rows) > 0, name
+
+
+def test_coverage_shows_what_it_is_worth(shown):
+    intervals, sets = shown["PredictionIntervals"], shown["PredictionSets"]
+    assert agree(read(intervals).facts["median width"], np.median(intervals.width))
+    assert agree(read(sets).facts["mean size"], sets.mean_size)
+    for result in (intervals, sets):
+        page = read(result)
+        assert page.facts["worth"] == "not a guarantee"
+        shown_conditions = {row[1] for row in page.rows if len(row) == 3}
+        assert {own.name for own in result.conditions} <= shown_conditions
 
 
 def test_bound_shows_its_own_numbers(shown):

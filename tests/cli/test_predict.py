@@ -49,6 +49,43 @@ def test_probabilities(run, folder):
     assert got["prediction"].tolist() == model.predict(X).tolist()
 
 
+def test_intervals(run, folder, table):
+    model, X = expected(folder, "reg", table)
+    done = run("predict", folder / "reg.kpp", folder / "reg.csv", "--interval", 0.8)
+    got, found = read(done.out), model[-1].predict_interval(model[:-1].transform(X), 0.8)
+    assert list(got.columns) == ["prediction", "lower", "upper"]
+    assert (got["lower"].to_numpy() == found.lower).all()
+    assert (got["upper"].to_numpy() == found.upper).all()
+    assert "Coverage of 0.8 aimed at; not a guarantee" in done.err
+    assert "FAILS   alpha fixed without these labels" in done.err
+
+
+def test_sets(run, folder):
+    model, X = expected(folder, "iris", pd.read_csv(io.StringIO(iris_csv())))
+    path = folder / "iris.csv"
+    path.write_text(iris_csv())
+    done = run("predict", folder / "iris.kpp", path, "--set", 0.7)
+    found = model[-1].predict_set(model[:-1].transform(X), 0.7)
+    names = [f"set_{name}" for name in model.classes_]
+    assert (read(done.out)[names].to_numpy() == found.sets).all()
+    assert (f"{found.n_empty} of 150 sets are empty" in done.err) == (found.n_empty > 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "message"),
+    [
+        ("reg", ("--set", 0.9), "use --interval"),
+        ("cls", ("--interval", 0.9), "use --set"),
+        ("reg", ("--interval", 1.5), "strictly between 0 and 1"),
+        ("reg", ("--interval", 0.9999), "needs out-of-fold errors of at least 9999 rows"),
+    ],
+)
+def test_coverage_that_cannot_be(run, folder, name, option, message):
+    done = run("predict", folder / f"{name}.kpp", folder / f"{name}.csv", *option)
+    assert done.code == 2
+    assert message in " ".join(done.err.split())
+
+
 def iris_csv():
     from sklearn.datasets import load_iris
 

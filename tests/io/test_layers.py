@@ -128,7 +128,7 @@ def test_layers_on_forests_of_their_own_are_not_kept(again, differ):
     assert model.fold_fits_ is not None
     assert loaded.fold_fits_ is None
     assert loaded.alpha_selection_ == "regrown"
-    model.fold_fits_ = None
+    model.fold_fits_ = model.fold_predictors_ = None
     assert differ(model, loaded) == []
 
 
@@ -259,7 +259,7 @@ def value(make, path, new, message):
     return make, apply, message
 
 
-FITS, FOLDS = ("fits",), ("fold_fits",)
+FITS, FOLDS, OF_FOLDS = ("fits",), ("fold_fits",), ("fold_predictors",)
 WEIGHTS = ("fold_fits", "weights", 0)
 HOSTILE = {
     "another intercept": array(shared, ("fits", "intercept"), entry(0, 9.0), "not those of"),
@@ -370,6 +370,31 @@ HOSTILE = {
     "a blend of a wrong type": value(blended, ("blend",), 1, "by name"),
     "no blend": value(blended, ("blend",), None, "only a blend"),
     "a penalty for all blocks": value(blended, ("alpha_",), 1.0, "by block"),
+    # Predictors of folds.
+    "a target of folds": array(shared, (*OF_FOLDS, "target"), lambda a: a[1:], "of shape"),
+    "an infinite target": array(shared, (*OF_FOLDS, "target"), entry(0, np.inf), "must be finite"),
+    "constants of folds": array(shared, (*OF_FOLDS, "constant"), lambda a: a[1:], "of shape"),
+    "layers of another kind": value(blended, (*OF_FOLDS, "layers"), [], "of another kind"),
+    "layers of one": value(shared, (*OF_FOLDS, "bare"), [None], "must be lists"),
+    "predictors of a wrong type": value(shared, OF_FOLDS, 1, "by name"),
+    "bare ensembles of no fold": value(blended, (*OF_FOLDS, "bare"), lambda a: a[1:], "all bare"),
+    "a block of folds": value(blended, (*OF_FOLDS, "layers", 0, "block"), 99, "a block must be"),
+    "layers of another block": value(
+        blended, (*OF_FOLDS, "layers", 0, "block"), lambda k: k + 1, "must hold all trees"
+    ),
+    "a negative weight of folds": array(
+        blended, (*OF_FOLDS, "bare", 0, "share"), lambda a: a - 9, "at least"
+    ),
+    "an initial value": array(blended, (*OF_FOLDS, "bare", 0, "base"), lambda a: a[:0], "of shape"),
+    "trees of folds": value(blended, (*OF_FOLDS, "bare", 0, "trees"), [0, 999], "trees of a group"),
+    "no trees of folds": value(
+        blended, (*OF_FOLDS, "bare", 0, "trees"), [2, 2], "trees of a group"
+    ),
+    "trees that are no group": value(
+        blended, (*OF_FOLDS, "bare", 0, "trees"), [2], "from one tree"
+    ),
+    "bare terms of folds": value(blended, (*OF_FOLDS, "bare", 0, "block"), 3, "without a forest"),
+    "a bare ladder of folds": value(blended, (*OF_FOLDS, "bare", 0, "block"), 2, "of other scores"),
     # Bare scores.
     "a base of infinity": array(booster, ("bare", "base"), entry(0, np.inf), "must be finite"),
     "no base": array(booster, ("bare", "base"), lambda a: a[:0], "need a base"),

@@ -71,6 +71,14 @@ def test_layers_that_format_1_does_not_hold(name, again):
         assert repr(lost.fits_) == "LostFits()"
 
 
+@pytest.mark.parametrize("name", ["format1_regressor", "format1_centred", "format2_regressor"])
+def test_intervals_of_an_older_file_ask_for_a_new_fit(name):
+    model, X, _ = check_scores(name)
+    assert model.oof_prediction_ is not None
+    with pytest.raises(ValueError, match=r"older version.*refit"):
+        model.predict_interval(X)
+
+
 def test_a_report_of_a_model_without_its_layers(tmp_path):
     model, X, _ = check_scores("format1_cross_fit")
     page = report(model, X, X[:, 0], tmp_path / "page.html").read_text()

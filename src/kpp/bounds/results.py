@@ -8,36 +8,9 @@ from typing import Any, overload
 
 import numpy as np
 
+from kpp._assumptions import Assumption as Assumption
 from kpp._optional import optional
 from kpp._shown import Shown
-
-
-@dataclass(frozen=True)
-class Assumption(Shown):
-    """One condition of a bound.
-
-    Parameters
-    ----------
-    name : str
-        The condition.
-    holds : bool or None
-        True or False where this can be read from the model and the call; None where only the
-        caller can know, and the bound takes it on trust.
-    why : str
-        The reason.
-    """
-
-    name: str
-    holds: bool | None
-    why: str
-
-    @property
-    def word(self) -> str:
-        """Holds, FAILS or trusted."""
-        return {True: "holds", False: "FAILS", None: "trusted"}[self.holds]
-
-    def __str__(self) -> str:
-        return f"{self.word:7} {self.name}: {self.why}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,6 +84,23 @@ def predict(
     model: o.ModelFile,
     data: o.Data,
     proba: Annotated[bool, typer.Option("--proba", help="Probabilities of the classes.")] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Intervals of numbers that should cover this share of new rows.",
+            show_default=False,
+        ),
+    ] = None,
+    label_set: Annotated[
+        float | None,
+        typer.Option(
+            "--set",
+            metavar="SHARE",
+            help="Sets of classes that should cover this share of new rows.",
+            show_default=False,
+        ),
+    ] = None,
     id_column: o.Id = None,
     out: o.Out = None,
     json: o.Json = False,
@@ -92,7 +109,16 @@ def predict(
     """Predict the rows of a raw file, as CSV."""
     from kpp.cli.predict import run_predict
 
-    return run_predict(model, data, out, id_column, proba, Terminal(json=json, quiet=quiet))
+    return run_predict(
+        model,
+        data,
+        out,
+        id_column,
+        proba=proba,
+        interval=interval,
+        label_set=label_set,
+        terminal=Terminal(json=json, quiet=quiet),
+    )
 
 
 @app.command()

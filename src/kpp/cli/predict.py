@@ -10,6 +10,7 @@ import numpy as np
 from kpp._optional import optional
 from kpp.cli.console import Terminal
 from kpp.cli.files import read_rows, show_table
+from kpp.models import PredictionIntervals, PredictionSets
 from kpp.tables.columns import free_name
 from kpp.tables.errors import UserError
 from kpp.tables.reading import TableFile
@@ -22,7 +23,10 @@ def run_predict(
     table: str,
     out: Path | None,
     id_column: str | None,
+    *,
     proba: bool,
+    interval: float | None,
+    label_set: float | None,
     terminal: Terminal,
 ) -> int:
     """Predict the rows of a file."""
@@ -31,7 +35,13 @@ def run_predict(
     rows = read_rows(model, source, id_column, terminal)
     if proba and not rows.question.is_classifier:
         raise UserError("--proba is for classification; this model predicts numbers.")
+    if interval is not None and rows.question.is_classifier:
+        raise UserError("--interval is for numbers; this model predicts classes: use --set.")
+    if label_set is not None and not rows.question.is_classifier:
+        raise UserError("--set is for classes; this model predicts numbers: use --interval.")
     frame = predictions(rows, id_column, proba)
+    if interval is not None or label_set is not None:
+        say(add_coverage(frame, rows, interval, label_set), terminal)
     if out is not None:
         show_table(frame, out, terminal, what="Predictions")
     if terminal.json:
@@ -54,3 +64,28 @@ def predictions(rows: Rows, id_column: str | None, proba: bool) -> Any:
         for k, label in enumerate(rows.model.classes_):
             columns[free_name(f"probability_{label}", list(columns))] = probability[:, k]
     return pd.DataFrame(columns)
+
+
+def add_coverage(
+    frame: Any, rows: Rows, interval: float | None, label_set: float | None
+) -> PredictionIntervals | PredictionSets:
+    """Add the ends of intervals, or a column of true and false for each class."""
+    at = rows.at()
+    if interval is not None:
+        found = rows.model.predict_interval(at, interval)
+        for name, ends in (("lower", found.lower), ("upper", found.upper)):
+            frame[free_name(name, list(frame.columns))] = ends
+        return found
+    sets = rows.model.predict_set(at, label_set)
+    for k, label in enumerate(sets.classes):
+        frame[free_name(f"set_{label}", list(frame.columns))] = sets.sets[:, k]
+    return sets
+
+
+def say(found: PredictionIntervals | PredictionSets, terminal: Terminal) -> None:
+    """Say what the coverage is worth, and that some sets are empty."""
+    terminal.note(f"Coverage of {found.coverage:.4g} aimed at; {found.status}.")
+    for condition in found.failing:
+        terminal.note(f"  {condition}")
+    if isinstance(found, PredictionSets) and found.n_empty:
+        terminal.note(f"{found.n_empty} of {len(found)} sets are empty.")

@@ -28,6 +28,11 @@ from kpp.io.fits import (
     fits_fields,
     rebuilt_fits,
 )
+from kpp.io.fold_predictors import (
+    FOLD_PREDICTORS,
+    decode_fold_predictors,
+    fold_predictor_fields,
+)
 from kpp.io.forests import MOST_COLUMNS
 from kpp.io.lean import lean_model
 from kpp.io.records import RECORD, decode_fingerprints, decode_record
@@ -59,6 +64,7 @@ LINEAR: FieldTable = {
     "row_fingerprints_": Field(since=2, default=None),
     "constant_": Field(since=2, default=None),
     "blend": Field(since=2, default=None, inside=BLEND),
+    "fold_predictors": Field(since=2, default=None, inside=FOLD_PREDICTORS),
 }
 EMBEDDING: FieldTable = {**SHARED, **required("task_")}
 # Parameters that there were once, and the only value that they could have.
@@ -70,7 +76,7 @@ LINEAR_ATTRIBUTES = {
     *("oof_prediction_", "folds_", "regime_", "partition_rows_", "fit_rows_", "sample_weight_"),
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
     *("alpha_selection_", "fit_record_", "row_fingerprints_", "constant_", OUTPUT),
-    *("blend_weights_", "blend_score_", "bare_fits_"),
+    *("blend_weights_", "blend_score_", "bare_fits_", "fold_predictors_"),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -204,6 +210,8 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     if model.blend_weights_ is not None:
         # Only where there is one: all other models stay readable where blends are not known.
         layers["blend"] = blend_fields(model)
+    if (of_folds := fold_predictor_fields(model, where)) is not None:
+        layers["fold_predictors"] = of_folds
     return fields | {
         **{name: writer.value(value, f"{where}.{name}") for name, value in layers.items()},
         **{name: writer.value(getattr(model, name, None), f"{where}.{name}") for name in kept},
@@ -299,6 +307,7 @@ def _layers(model: KPPLinearModel, fields: Fields, task: Task) -> None:
         model.fold_fits_ = None if stored is None else decode_fits(stored, model, center)
     if not averages and not is_blend and isinstance(model.fits_, list):
         vars(model.fits_[0])["node_coef"] = coefficients  # kept once
+    model.fold_predictors_ = decode_fold_predictors(fields["fold_predictors"], model, task)
 
 
 def _selection(model: Any, fields: Fields, oof_shape: tuple[int, ...]) -> None:

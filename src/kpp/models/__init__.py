@@ -3,6 +3,14 @@
 from kpp.models.classifier import KPPClassifier
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.fold_out import LeaveOneFoldOut
+from kpp.models.interval_results import PredictionIntervals, PredictionSets
 from kpp.models.regressor import KPPRegressor
 
-__all__ = ["KPPClassifier", "KPPEmbedding", "KPPRegressor", "LeaveOneFoldOut"]
+__all__ = [
+    "KPPClassifier",
+    "KPPEmbedding",
+    "KPPRegressor",
+    "LeaveOneFoldOut",
+    "PredictionIntervals",
+    "PredictionSets",
+]

@@ -17,6 +17,7 @@ from kpp.models.blend_plans import BlendPlan
 from kpp.models.data import FitData
 from kpp.models.fits import BareFit, LinearFit, MapPart
 from kpp.models.fitting import FittedPlan, fit_plan
+from kpp.models.fold_predictors import FoldPredictors, folds_of_rows
 from kpp.models.plans import Splits
 from kpp.models.selection import LayerSettings
 from kpp.models.tasks import Task
@@ -101,7 +102,8 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
                 intercept += bare.share * bare.intercept
             coefs[q].append(coef)
     all_fits, all_bare = [*chain.from_iterable(fits)], [*chain.from_iterable(bare_fits)]
-    out_of_fold = _nested(candidates, target, weight, settings, plan.splits)
+    out_of_fold, nested = _nested(candidates, target, weight, settings, plan.splits)
+    nested_theta = [dict(zip(names, theta, strict=True)) for theta, _ in nested]
     settings.progress(BLENDING, 1, 1)
     plans = fitted.items()
     return FittedPlan(
@@ -119,7 +121,37 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
         weights=weights_by_name(list(fitted), all_fits, all_bare, settings.task),
         score=settings.task.merit(target, out_of_fold, weight, settings.scoring),
         bare_fits=all_bare,
+        fold_predictors=FoldPredictors(
+            fits=_fold_fits(fitted, nested_theta),
+            bare=[
+                replace(block.bare_of_fold(q), share=theta[block.name + BARE])
+                for q, theta in enumerate(nested_theta)
+                for block in plan.blocks
+                if block.name + BARE in theta
+            ],
+            constant=np.array([constant for _, constant in nested]),
+            fold_of_row=folds_of_rows([test for _, test in plan.splits], len(rows)),
+            target=target,
+            out_of_fold=settings.task.answers(out_of_fold).reshape(len(rows), -1),
+            classes=classes,
+        ),
     )
+
+
+def _fold_fits(
+    fitted: dict[str, FittedPlan], weights: list[dict[str, FloatArray]]
+) -> list[LinearFit]:
+    """Fold by fold the layer of every block, with its weight from the other folds."""
+    found = []
+    for q, theta in enumerate(weights):
+        rows = None
+        for name, layer in fitted.items():
+            assert layer.fold_fits is not None
+            fit = layer.fold_fits[q]
+            # The blocks of a fold have the same rows: their numbers are kept once.
+            rows = fit.rows if rows is None else rows
+            found.append(replace(fit, rows=rows, share=theta[name]))
+    return found
 
 
 def _alpha(layer: FittedPlan) -> float:
@@ -199,13 +231,17 @@ def _nested(
     weight: FloatArray,
     settings: LayerSettings,
     splits: Splits,
-) -> FloatArray:
-    """Blend the out-of-fold scores of each fold with weights that were learned on the others."""
-    out = np.empty(candidates.shape[1:])
+) -> tuple[FloatArray, list[tuple[FloatArray, FloatArray]]]:
+    """Blend the out-of-fold scores of each fold with weights that were learned on the others.
+
+    Returns the scores, and weights and constant of each fold.
+    """
+    out, found = np.empty(candidates.shape[1:]), []
     for train, test in splits:
         theta, constant = _weights(candidates[:, train], target[train], weight[train], settings)
         out[test] = np.einsum("jk,jik->ik", theta, candidates[:, test]) + constant
-    return out
+        found.append((theta, constant))
+    return out, found
 
 
 def _shown(task: Task, theta: FloatArray) -> FloatArray | float:

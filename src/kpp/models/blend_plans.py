@@ -17,6 +17,7 @@ from kpp.models.bare_scores import bare_at, bare_of_folds
 from kpp.models.blocks import LINEAR
 from kpp.models.data import FitData
 from kpp.models.fits import MapPart
+from kpp.models.fold_predictors import FoldBare
 from kpp.models.grower import Grower
 from kpp.models.plans import FitPlan, Fold, Layer, Splits, plan_on_one_map
 
@@ -38,6 +39,9 @@ class BlendBlock(Protocol):
 
     def plan(self, splits: Splits) -> FitPlan:
         """How the linear layer of this block alone is fitted."""
+
+    def bare_of_fold(self, q: int) -> FoldBare:
+        """The bare ensemble that has not seen fold q, with a weight of 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +114,10 @@ class GivenBlock:
         """Ordinary cross-validation of a linear layer on a map that its folds share."""
         return plan_on_one_map(self.map, self.fit_rows, None, splits)
 
+    def bare_of_fold(self, q: int) -> FoldBare:
+        """The whole forest: it has seen no fold."""
+        return FoldBare.of(self.map)
+
 
 def given_blocks(data: FitData, grower: Grower, grow: AnyArray, fit: AnyArray) -> list[GivenBlock]:
     """Grow, or take, every forest; none sees the rows of the fit.
@@ -174,6 +182,10 @@ class CrossFitBlock:
         layers = [Layer(fold.train, fold.train_rows, fold.part) for fold in folds]
         whole = BlockMap([(of_fold(self.name, q), block) for q, block in enumerate(self.maps)])
         return FitPlan(whole, rows, rows, layers, folds, is_relative=True)
+
+    def bare_of_fold(self, q: int) -> FoldBare:
+        """The forest of the fold."""
+        return FoldBare.of(self.maps[q])
 
 
 def cross_fit_blocks(

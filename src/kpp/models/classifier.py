@@ -11,6 +11,8 @@ from sklearn.utils.validation import column_or_1d
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.models.data import check_target
+from kpp.models.interval_results import PredictionSets
+from kpp.models.intervals import predict_set
 from kpp.models.linear import KPPLinearModel
 from kpp.models.regimes import Regime
 from kpp.models.tasks import Classification, Task, weight_of_classes
@@ -131,6 +133,9 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         for each fold of the cross-fit regime, or one for each block of a blend.
     fold_fits_ : list of LinearFit, or None
         Those that made the out-of-fold predictions; None for a blend.
+    fold_predictors_ : FoldPredictors or None
+        The predictors that have not seen a fold, for every fold, of a blend too; None where alpha
+        was given. See `predict_set`.
     blend_weights_ : dict or None
         Of a blend, the weight of each candidate, by its name: that of a block for its linear
         layer, and the same with ", bare" for its bare ensemble. All classes share a weight.
@@ -340,3 +345,56 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         """
         scores = self._scores(X)
         return self._task.loss.log_link(scores)
+
+    def predict_set(
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        *,
+        method: str = "lac",
+        per_class: bool = False,
+        guaranteed: float | None = None,
+    ) -> PredictionSets:
+        r"""Predict a set of classes for each row: cross-conformal (CV+).
+
+        With :math:`s_i` the score of row i and its class by the predictor that has not seen its
+        fold, class k is in the set of x where fewer than
+        :math:`\lceil (1 - a) (n + 1) \rceil` rows have :math:`s_i < s(x, k; g_{q(i)})`,
+        :math:`a = 1 - \text{coverage}`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Share of new rows whose class should be in its set.
+        method : {"lac", "aps"}, default="lac"
+            The score: one less the probability of the class, for small sets; or the probability of
+            all classes that are at least as likely, for sets that are larger where the row is
+            harder.
+        per_class : bool, default=False
+            Whether to rank within each class, so that the coverage is aimed at in every class.
+        guaranteed : float, optional
+            Instead of `coverage`, a share to be promised: the sets are as much larger as the
+            theorem asks for, and say whether its conditions hold.
+
+        Returns
+        -------
+        sets : PredictionSets
+            With `sets`, `classes`, `mean_size`, `n_empty`, `is_guarantee` and `conditions`.
+
+        Notes
+        -----
+        Weights of rows and classes are in the predictors; ranks count every row once.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from kpp import KPPClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = KPPClassifier(n_estimators=20, random_state=0).fit(X[::2], y[::2])
+        >>> found = model.predict_set(X[1::2], coverage=0.95)
+        >>> bool(found.sets[range(75), y[1::2]].mean() > 0.9), found.is_guarantee
+        (True, False)
+        """
+        return predict_set(self, X, coverage, method, per_class, guaranteed)

@@ -12,6 +12,7 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
 from kpp.models.data import FitData
 from kpp.models.fits import BareFit, Center, LinearFit
+from kpp.models.fold_predictors import FoldPredictors, folds_of_rows
 from kpp.models.plans import FitPlan
 from kpp.models.selection import FoldSolution, LayerSettings, Selection, select
 from kpp.scores import AdditiveForest
@@ -52,6 +53,8 @@ class FittedPlan:
         Figure of merit of the out-of-fold scores of a blend.
     bare_fits : list of BareFit
         The bare ensembles of a blend.
+    fold_predictors : FoldPredictors, optional
+        The predictors of the folds; a blend has these, too.
     """
 
     map: MapBlock
@@ -68,6 +71,7 @@ class FittedPlan:
     weights: dict[str, Any] | None = None
     score: float | None = None
     bare_fits: list[BareFit] = field(default_factory=list)
+    fold_predictors: FoldPredictors | None = None
 
 
 @one_blas_thread()
@@ -118,9 +122,18 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
             is_relative=plan.is_relative,
             offset=offset,
         )
-    fold_fits = None
+    fold_fits = fold_predictors = None
     if selection is not None:
         fold_fits = [_fold_fit(found, rows, center) for found in selection.solutions]
+        fold_predictors = FoldPredictors(
+            fits=fold_fits,
+            bare=[],
+            constant=np.zeros((len(fold_fits), settings.task.loss.n_scores)),
+            fold_of_row=folds_of_rows([fold.test_rows for fold in plan.folds], len(rows)),
+            target=target,
+            out_of_fold=settings.task.answers(selection.out_of_fold).reshape(len(rows), -1),
+            classes=settings.task.classes,
+        )
     plan.folds.clear()  # their leaf ids are not needed any more
     solved, alphas = [], []
     for q, (layer, own_unit) in enumerate(zip(layers, units, strict=True)):
@@ -185,6 +198,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         fits=fits,
         fold_fits=fold_fits,
         n_iter=sum(found.n_iter for found in solved),
+        fold_predictors=fold_predictors,
     )
 
 

@@ -19,6 +19,7 @@ from kpp.models.bare_scores import bare_of_folds
 from kpp.models.blocks import LINEAR
 from kpp.models.data import FitData
 from kpp.models.fits import MapPart
+from kpp.models.fold_predictors import FoldBare
 from kpp.models.grower import Grower
 from kpp.models.plans import FitPlan, Fold, Layer, Splits
 
@@ -40,6 +41,8 @@ class GrownBlock:
     bare : array of shape (n_rows, n_scores), optional
         Scores of the rows by the bare ensembles of the groups that have not seen them; None
         where the forest has none, or nobody asked.
+    bases : list of arrays of shape (n_bare_scores,), optional
+        The initial value of each group's bare ensemble.
     """
 
     name: str
@@ -47,6 +50,7 @@ class GrownBlock:
     trees: list[slice] | list[None]
     weights: list[PathWeights | None]
     bare: FloatArray | None = None
+    bases: list[FloatArray] | None = None
 
     @property
     def maps(self) -> list[MapBlock]:
@@ -63,6 +67,11 @@ class GrownBlock:
             for trees, weights in zip(self.trees, self.weights, strict=True)
         ]
         return plan_of(self.map, parts, splits)
+
+    def bare_of_fold(self, q: int) -> FoldBare:
+        """The group of trees that has not seen the fold."""
+        assert self.bases is not None
+        return FoldBare.of(self.map, self.trees[q], self.bases[q], len(self.trees))
 
 
 def grow_in_folds(data: FitData, grower: Grower, splits: Splits) -> list[GrownBlock]:
@@ -89,6 +98,7 @@ def grow_in_folds(data: FitData, grower: Grower, splits: Splits) -> list[GrownBl
     for name, spec in grower.specs:
         own = [by_group.pop(0) for by_group in forests]
         bare = bare_of_folds(own, held_out, data, classes, grower.n_jobs) if grower.blends else None
+        bases = None if bare is None else [f.bare.base for f in own if f.bare is not None]
         if traits_of(spec).by_columns_alone:
             joined, stops = own[0], None
         else:
@@ -112,7 +122,7 @@ def grow_in_folds(data: FitData, grower: Grower, splits: Splits) -> list[GrownBl
                 at = None if moving is None else moving[joined.nodes_of(trees[-1])]
                 own_weights = grower.weigh(spec, group, data.take(rows), at).weights
             weights.append(own_weights)
-        blocks.append(GrownBlock(name, embedding, trees, weights, bare))
+        blocks.append(GrownBlock(name, embedding, trees, weights, bare, bases))
     if grower.is_linear:
         # From the columns of all rows, as ladders: no label has a part in it.
         terms, n_folds = grower.linear_map(data, joined_forests).on(data.X), len(splits)

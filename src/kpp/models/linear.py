@@ -29,6 +29,7 @@ from kpp.models.data import FitData, check_groups, check_new_rows, check_rows
 from kpp.models.fits import BareFit, Center, LinearFit
 from kpp.models.fitting import FittedPlan, fit_plan
 from kpp.models.fold_out import LeaveOneFoldOut, leave_one_fold_out
+from kpp.models.fold_predictors import FoldPredictors
 from kpp.models.grower import Grower, check_map_parameters, takes_nan
 from kpp.models.plans import Splitter
 from kpp.models.record import FitRecord
@@ -53,6 +54,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
     blend_weights_: dict[str, Any] | None = None
     blend_score_: float | None = None
     bare_fits_: list[BareFit] | None = None
+    fold_predictors_: FoldPredictors | None = None
 
     def __init__(
         self,
@@ -231,6 +233,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         forests = [(name, block.forest) for name, block in forest_blocks(fitted.map)]
         self.forest_ = forests if isinstance(fitted.map, BlockMap) else forests[0][1]
         self.fits_, self.fold_fits_ = fitted.fits, fitted.fold_fits
+        self.fold_predictors_ = fitted.fold_predictors
         self.node_coef_ = task.shaped(fitted.node_coef)
         self.intercept_ = task.shaped(fitted.intercept)
         self.dual_coef_ = fitted.dual

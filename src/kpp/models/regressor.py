@@ -9,6 +9,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array
 
 from kpp._typing import AnyArray, FloatArray
+from kpp.models.interval_results import PredictionIntervals
+from kpp.models.intervals import predict_interval
 from kpp.models.linear import KPPLinearModel
 from kpp.models.tasks import Regression, Task
 
@@ -121,6 +123,9 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         for each fold of the cross-fit regime, or one for each block of a blend.
     fold_fits_ : list of LinearFit, or None
         Those that made the out-of-fold predictions; None for a blend.
+    fold_predictors_ : FoldPredictors or None
+        The predictors that have not seen a fold, for every fold, of a blend too; None where alpha
+        was given. See `predict_interval`.
     blend_weights_ : dict or None
         Of a blend, the weight of each candidate, by its name: that of a block for its linear
         layer, and the same with ", bare" for its bare ensemble. An array for several targets.
@@ -216,6 +221,48 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         """
         scores = self._scores(X)
         return self._task.answers(scores)
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, guaranteed: float | None = None
+    ) -> PredictionIntervals:
+        r"""Predict an interval for each row: cross-conformal (CV+).
+
+        With :math:`R_i = |y_i - g_{q(i)}(x_i)|` by the predictor that has not seen the fold of row
+        i, and :math:`a = 1 - \text{coverage}`, it runs from the
+        :math:`\lfloor a (n + 1) \rfloor`-th smallest :math:`g_{q(i)}(x) - R_i` to the
+        :math:`\lceil (1 - a) (n + 1) \rceil`-th smallest :math:`g_{q(i)}(x) + R_i`.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        coverage : float, default=0.9
+            Share of new rows whose target should lie in its interval; of each target by itself.
+        guaranteed : float, optional
+            Instead of `coverage`, a share to be promised: the intervals are as much wider as
+            the theorem asks for, and say whether its conditions hold.
+
+        Returns
+        -------
+        intervals : PredictionIntervals
+            With `lower`, `upper`, `prediction`, `is_guarantee` and `conditions`.
+
+        Notes
+        -----
+        Weights of rows are in the predictors; ranks count every row once.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from kpp import KPPRegressor
+        >>> X, y = load_diabetes(return_X_y=True)
+        >>> model = KPPRegressor(n_estimators=20, random_state=0).fit(X[:300], y[:300])
+        >>> intervals = model.predict_interval(X[300:], coverage=0.8)
+        >>> inside = (intervals.lower <= y[300:]) & (y[300:] <= intervals.upper)
+        >>> bool(inside.mean() > 0.7), intervals.is_guarantee
+        (True, False)
+        """
+        return predict_interval(self, X, coverage, guaranteed)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -12,8 +12,10 @@ from kpp._shown import picture
 from kpp.geometry import forest_blocks, linear_blocks, named_blocks
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.fold_out import LeaveOneFoldOut
+from kpp.models.interval_results import PredictionIntervals, PredictionSets
 from kpp.models.linear import KPPLinearModel, alpha_of
 from kpp.models.regimes import regime_of
+from kpp.views.bounds import conditions
 from kpp.views.html import card, facts, note, table
 
 EXACT = "Attributions are exact sums, and certificates hold, in every regime."
@@ -50,6 +52,38 @@ def left_out_folds(result: LeaveOneFoldOut) -> str:
         facts({"alpha": result.alpha, f"{kind} over all rows": result.error}),
         table(["fold", "rows", kind, "norm", "trace / rows"], rows),
         note("Each fold was predicted by a forest and a linear layer that have not seen it."),
+    )
+
+
+@picture.register
+def intervals(result: PredictionIntervals) -> str:
+    """Rows and widths, the coverage and what it is worth, and its conditions."""
+    width = float(np.median(result.width)) if len(result) else np.nan
+    return _coverage("PredictionIntervals", result, {"median width": width})
+
+
+@picture.register
+def sets(result: PredictionSets) -> str:
+    """Rows and sizes, the coverage and what it is worth, and its conditions."""
+    return _coverage(
+        "PredictionSets",
+        result,
+        {
+            "classes": len(result.classes),
+            "mean size": result.mean_size,
+            "empty sets": result.n_empty,
+            "score": result.method,
+        },
+    )
+
+
+def _coverage(
+    name: str, result: PredictionIntervals | PredictionSets, figures: dict[str, Any]
+) -> str:
+    aimed = {"coverage aimed at": result.coverage, "worth": result.status}
+    known = {"rows ranked": result.n_calibration, "folds": result.n_folds}
+    return card(
+        name, facts({"rows": len(result)} | figures | aimed | known), conditions(result.conditions)
     )
 
 

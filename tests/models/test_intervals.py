@@ -1,0 +1,413 @@
+"""Cross-conformal intervals and sets, against a few obvious lines, and by their coverage."""
+
+import math
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import KFold, LeaveOneOut
+
+import kpp
+from kpp import KPPClassifier, KPPRegressor
+from kpp.models import intervals
+from kpp.models._rank_loops import rank_of_sums
+from kpp.models.intervals import proven, shortfall
+
+SMALL = {"n_estimators": 6, "cv": 3, "random_state": 0}
+
+
+def numbers(n_targets=1):
+    X, y = load_diabetes(return_X_y=True)
+    return X, y if n_targets == 1 else np.column_stack([y, 300 * X[:, 2] - y])
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    X, y = numbers()
+    return KPPRegressor(**SMALL).fit(X[:200], y[:200])
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    X, y = load_iris(return_X_y=True)
+    return KPPClassifier(**SMALL).fit(X[::2], np.array(["a", "b", "c"])[y[::2]])
+
+
+# The arithmetic.
+
+
+@pytest.mark.parametrize("sizes", [[7], [3, 4], [5, 1, 9], [40] * 5, [1] * 30, [1, 300, 2], [6, 0]])
+def test_ranks_of_sums(sizes):
+    random = np.random.default_rng(len(sizes))
+    n, n_rows = sum(sizes), 11
+    steps = [np.sort(random.exponential(size=size).round(1)) for size in sizes]
+    shift = random.normal(size=(len(sizes), n_rows)).round(1)
+    everything = np.hstack([s[:, None] + own for s, own in zip(shift, steps, strict=True)])
+    starts = np.cumsum([0, *sizes])
+    for rank in range(1, n + 1):
+        out = np.empty(n_rows)
+        rank_of_sums(shift, np.concatenate(steps), starts, rank, out)
+        assert np.array_equal(out, np.sort(everything, axis=1)[:, rank - 1])
+
+
+def fold_predictions(model, X):
+    """The prediction of each row of X by the predictor of each row of the fit: (n, n_fit, ...)."""
+    own = model.fold_predictors_
+    return np.array([model._task.answers(s) for s in own.scores(model.at(X))])[own.fold_of_row]
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+@pytest.mark.parametrize("coverage", [0.5, 0.8, 0.9, 0.99])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"forest": "extra-trees"},
+        {"regime": "honest"},
+        {"regime": "cross-fit"},
+        {"forest": "random-forest", "alpha_selection": "regrown"},
+    ],
+    ids=str,
+)
+def test_intervals_are_those_of_a_few_lines(n_targets, coverage, given):
+    X, y = numbers(n_targets)
+    model = KPPRegressor(**SMALL, **given).fit(X[:250], y[:250])
+    found = model.predict_interval(X[250:], coverage)
+    y, new = y[model.fit_rows_], fold_predictions(model, X[250:])
+    residual, n = np.abs(y - model.oof_prediction_)[:, None], len(y)
+    high = math.ceil(round(coverage * (n + 1), 9))
+    low = math.floor(round((1 - coverage) * (n + 1), 9))
+    assert np.array_equal(found.lower, np.sort(new - residual, axis=0)[low - 1])
+    assert np.array_equal(found.upper, np.sort(new + residual, axis=0)[high - 1])
+    assert np.array_equal(found.prediction, model.predict(X[250:]))
+    assert found.lower.shape == model.predict(X[250:]).shape
+    assert (found.lower <= found.upper).all()
+    assert (len(found), found.n_calibration, found.n_folds) == (len(X) - 250, n, 3)
+
+
+def nonconformity(p, method):
+    if method == "lac":
+        return 1 - p
+    each = [np.sort(p)[..., ::-1][..., : k + 1].sum(axis=-1) for k in range(p.shape[-1])]
+    rank = np.argsort(np.argsort(-p, axis=-1, kind="stable"), axis=-1, kind="stable")
+    return np.take_along_axis(np.stack(each, axis=-1), rank, axis=-1)
+
+
+@pytest.mark.parametrize("method", ["lac", "aps"])
+@pytest.mark.parametrize("per_class", [False, True])
+@pytest.mark.parametrize("coverage", [0.3, 0.8, 0.9])
+def test_sets_are_those_of_a_few_lines(classifier, method, per_class, coverage):
+    X, y = load_iris(return_X_y=True)
+    fit, new, codes = X[::2], X[1::2], y[::2]
+    found = classifier.predict_set(new, coverage, method=method, per_class=per_class)
+    s = nonconformity(classifier.oof_prediction_, method)[np.arange(len(fit)), codes]
+    at = nonconformity(fold_predictions(classifier, new), method)
+    expected = np.empty((len(new), 3), dtype=bool)
+    for k in range(3):
+        own = codes == k if per_class else np.ones(len(fit), dtype=bool)
+        below = (s[own, None] < at[own][:, :, k] - 1e-14).sum(axis=0)
+        expected[:, k] = below < math.ceil(round(coverage * (own.sum() + 1), 9))
+    assert np.array_equal(found.sets, expected)
+    assert found.classes.tolist() == ["a", "b", "c"]
+    assert found.mean_size == expected.sum() / len(new)
+    assert found.n_empty == (~expected.any(axis=1)).sum()
+    assert [own.tolist() for own in found.labels] == [
+        np.array(["a", "b", "c"])[row].tolist() for row in expected
+    ]
+
+
+def test_a_score_that_equals_is_not_below(classifier, monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    monkeypatch.setattr(intervals, "_nonconformity", lambda p, method: (1 - p).round(1))
+    model = copy(classifier)
+    model.fold_predictors_ = replace(classifier.fold_predictors_)  # nothing is sorted yet
+    s = (1 - model.oof_prediction_).round(1)[np.arange(75), y[::2]]
+    at = (1 - fold_predictions(model, X)).round(1)
+    below, level = (s[:, None, None] < at).sum(axis=0), (s[:, None, None] <= at).sum(axis=0)
+    found = model.predict_set(X, 0.9).sets
+    assert np.array_equal(found, below < math.ceil(0.9 * 76))
+    assert not np.array_equal(found, level < math.ceil(0.9 * 76))
+
+
+def test_equal_probabilities_have_one_adaptive_score():
+    p = np.array([[0.25, 0.5, 0.25], [0.4, 0.2, 0.4], [1 / 3] * 3, [0.5, 0.3, 0.2]])
+    expected = [[1, 0.5, 1], [0.8, 1, 0.8], [1, 1, 1], [0.5, 0.8, 1]]
+    np.testing.assert_allclose(intervals._nonconformity(p, "aps"), expected, rtol=1e-15)
+
+
+def test_low_coverage_gives_intervals_all_the_same(regressor):
+    X, _ = numbers()
+    found = regressor.predict_interval(X[200:], 0.05)
+    assert (found.lower <= found.upper).all()
+
+
+def test_intervals_grow_with_their_level_and_rows_may_be_routed(regressor):
+    X, _ = numbers()
+    rows = regressor.at(X[200:])
+    narrow, wide = (regressor.predict_interval(rows, c) for c in (0.7, 0.95))
+    assert (wide.lower <= narrow.lower).all()
+    assert (wide.upper >= narrow.upper).all()
+    assert (wide.width > narrow.width).any()
+    assert np.array_equal(regressor.predict_interval(X[200:], 0.7).lower, narrow.lower)
+
+
+# Coverage.
+
+
+def draw(random, n):
+    """Errors that grow with a column; a known distribution."""
+    X = random.uniform(-1, 1, size=(n, 3))
+    return X, np.sin(3 * X[:, 0]) + (0.2 + np.abs(X[:, 1])) * random.standard_normal(n)
+
+
+def test_coverage_by_simulation():
+    random, inside, n_new, widths = np.random.default_rng(0), 0, 40, []
+    n_draws = 100
+    for seed in range(n_draws):
+        X, y = draw(random, 100)
+        new, target = draw(random, n_new)
+        model = KPPRegressor(
+            "extra-trees", n_estimators=10, alphas=[1.0], cv=5, random_state=seed, main_effects=None
+        ).fit(X, y)
+        found = model.predict_interval(new, 0.9)
+        inside += int(((found.lower <= target) & (target <= found.upper)).sum())
+        widths.append(found.width.mean())
+    share = inside / (n_draws * n_new)
+    # New rows of a draw share its fit: as if each draw were a few rows only, five sigma.
+    slack = 5 * math.sqrt(0.09 / (n_draws * 10))
+    assert share > 0.9 - slack
+    assert share < 0.96 + slack  # and not by being endless
+    assert np.mean(widths) < 6
+
+
+def test_sets_cover_by_simulation_in_every_class():
+    random = np.random.default_rng(0)
+    hits, rows, n_draws = np.zeros((2, 2)), np.zeros(2), 40
+    for seed in range(n_draws):
+        X = random.uniform(size=(240, 2))
+        y = (random.uniform(size=240) < np.where(X[:, 0] < 0.7, 0.1, 0.5)).astype(int)
+        model = KPPClassifier("extra-trees", n_estimators=8, alphas=[0.1], random_state=seed)
+        model.fit(X[:160], y[:160])
+        rows += np.bincount(y[160:], minlength=2)
+        for k, per_class in enumerate((False, True)):
+            sets = model.predict_set(X[160:], 0.8, per_class=per_class).sets
+            hits[k] += np.bincount(y[160:], sets[np.arange(80), y[160:]], minlength=2)
+    assert hits[0].sum() > binom.ppf(1e-6, rows.sum() / 4, 0.8) * 4
+    # The rarer class is left out where ranks are among all rows, and not within each.
+    each = hits / rows
+    assert each[0, 1] < 0.7
+    assert each[1, 1] > 0.75
+    assert each[1, 0] > 0.75
+
+
+# Levels.
+
+
+def test_the_shortfall_is_that_of_the_theorem():
+    for n, q in ((100, 5), (1000, 5), (60, 20), (30, 30)):
+        first, second = 2 * (1 - 1 / q) / (n / q + 1), (1 - q / n) / (q + 1)
+        assert float(shortfall(n, q)) == pytest.approx(min(first, second), rel=1e-14, abs=0)
+
+
+def test_a_guaranteed_level(regressor):
+    X, _ = numbers()
+    found = regressor.predict_interval(X, guaranteed=0.75)
+    n, q = 200, 3
+    a = (1 - 0.75 - min(2 * (1 - 1 / q) / (n / q + 1), (1 - q / n) / (q + 1))) / 2
+    assert found.coverage == pytest.approx(1 - a, rel=1e-14)
+    assert found.proven_coverage == pytest.approx(0.75, rel=1e-14)
+    same = regressor.predict_interval(X, found.coverage)
+    assert np.array_equal(found.lower, same.lower)
+
+
+def test_a_level_is_the_decimal_that_was_written():
+    # 0.9 of 10 is 9: the smallest and the largest of nine rows. In binary it would be more.
+    X, y = numbers()
+    model = KPPRegressor("extra-trees", regime="honest", alphas=[1.0], **SMALL)
+    model.fit(X[:18], y[:18])
+    found = model.predict_interval(X[18:], 0.9)
+    assert found.n_calibration == 9
+    residual = np.abs(y[model.fit_rows_] - model.oof_prediction_)[:, None]
+    new = fold_predictions(model, X[18:])
+    assert np.array_equal(found.lower, (new - residual).min(axis=0))
+    assert np.array_equal(found.upper, (new + residual).max(axis=0))
+    with pytest.raises(ValueError, match=r"at least 10 rows; the fit had 9"):
+        model.predict_interval(X, 0.905)
+
+
+@pytest.mark.parametrize("coverage", [0, 1, -0.1, 1.5, np.nan, "0.9", None, True])
+def test_what_is_no_share_is_refused(regressor, classifier, coverage):
+    for ask in (regressor.predict_interval, classifier.predict_set):
+        with pytest.raises(ValueError, match="coverage is a share"):
+            ask(np.zeros((1, 10)), coverage)
+    if coverage is not None:
+        with pytest.raises(ValueError, match="guaranteed is a share"):
+            regressor.predict_interval(np.zeros((1, 10)), guaranteed=coverage)
+
+
+def test_too_few_rows_are_told_how_many(regressor, classifier):
+    X, _ = numbers()
+    with pytest.raises(ValueError, match="at least 999 rows; the fit had 200"):
+        regressor.predict_interval(X, 0.999)
+    with pytest.raises(ValueError, match="at least 99 rows of class 'a'; the fit had 25"):
+        classifier.predict_set(load_iris().data, 0.99, per_class=True)
+    with pytest.raises(ValueError, match=r"3 folds need \d+ rows") as error:
+        regressor.predict_interval(X, guaranteed=0.98)
+    needs = int(str(error.value).split("folds need ")[1].split()[0])
+
+    def reached(n):
+        a = (1 - 0.98 - float(shortfall(n, 3))) / 2
+        return a * (n + 1) >= 1
+
+    assert reached(needs)
+    assert not reached(needs - 3)
+    with pytest.raises(ValueError, match="more than 200 rows"):
+        regressor.predict_interval(X, guaranteed=1 - 1e-9)
+    with pytest.raises(ValueError, match="per_class"):
+        classifier.predict_set(load_iris().data, per_class=True, guaranteed=0.5)
+    with pytest.raises(ValueError, match="method"):
+        classifier.predict_set(load_iris().data, method="other")
+
+
+# What has no predictors of folds.
+
+
+def test_models_without_them_say_what_has_them(tmp_path):
+    X, y = numbers()
+    with pytest.raises(NotFittedError):
+        KPPRegressor().predict_interval(X)
+    for regime in ("shared", "honest", "cross-fit"):
+        model = KPPRegressor("extra-trees", alpha=0.1, regime=regime, **SMALL).fit(X, y)
+        with pytest.raises(kpp._checks.RefusedError, match=r"alphas=\[alpha\]"):
+            model.predict_interval(X)
+    model = KPPRegressor("extra-trees", alpha_selection="frozen", alphas=[1.0], **SMALL).fit(X, y)
+    with pytest.raises(kpp._checks.RefusedError, match="the trees have seen all rows"):
+        model.predict_interval(X)
+    model = KPPRegressor("extra-trees", alpha_selection="regrown", alphas=[1.0], **SMALL).fit(X, y)
+    model.predict_interval(X)
+    kpp.save(model, tmp_path / "model.kpp")
+    with pytest.raises(kpp._checks.RefusedError, match="refit"):
+        kpp.load(tmp_path / "model.kpp").predict_interval(X)
+
+
+def test_a_model_of_an_older_file_says_refit(regressor):
+    older = copy(regressor)
+    older.fold_predictors_ = None
+    with pytest.raises(kpp._checks.RefusedError, match=r"older version.*refit"):
+        older.predict_interval(numbers()[0])
+
+
+# What it is worth.
+
+
+def state(model, X):
+    found = model.predict_interval(X)
+    return found.is_guarantee, [own.name for own in found.failing]
+
+
+GUARANTEED = {"alphas": [1.0], "cv": 5, "n_estimators": 5, "random_state": 0}
+FORESTS = {
+    "honest": {"regime": "honest"},
+    "regrown": {"alpha_selection": "regrown"},
+}
+
+
+@pytest.mark.parametrize("name", FORESTS)
+def test_what_holds_where_alpha_is_fixed(name):
+    X, y = (own[:200] for own in numbers())
+    model = KPPRegressor("extra-trees", **FORESTS[name], **GUARANTEED).fit(X, y)
+    assert state(model, X) == (True, [])
+    text = str(model.predict_interval(X, guaranteed=0.8))
+    assert "guaranteed for at least 0.8" in text
+    assert "trusted exchangeable rows" in text
+
+
+RANDOM, ALPHA = "equal random folds", "alpha fixed without these labels"
+OTHERS, ROWS = "one way from the other folds' rows", "exchangeable rows"
+
+
+@pytest.mark.parametrize(
+    ("changed", "failing"),
+    [
+        ({"alphas": None}, [ALPHA]),
+        ({"alphas": [0.5, 1.0]}, [ALPHA]),
+        ({"regime": "shared"}, [OTHERS]),
+        ({"regime": "cross-fit"}, [OTHERS]),
+        ({"forest": "blend"}, [ALPHA]),
+        ({"cv": 3}, [RANDOM]),
+        (
+            {"cv": [(np.arange(50), np.arange(50, 100)), (np.arange(50, 100), np.arange(50))]},
+            [RANDOM],
+        ),
+        ({"weight": np.arange(1.0, 201.0)}, [ROWS]),
+        ({"groups": np.arange(200) // 2}, [ROWS, RANDOM]),
+    ],
+    ids=lambda own: " ".join(own),
+)
+def test_what_fails_is_said(changed, failing):
+    X, y = (own[:200] for own in numbers())
+    changed = dict(changed)
+    weight, groups = changed.pop("weight", None), changed.pop("groups", None)
+    given = GUARANTEED | {"forest": "extra-trees", "regime": "honest"} | changed
+    model = KPPRegressor(**given).fit(X, y, sample_weight=weight, groups=groups)
+    assert state(model, X) == (False, failing)
+    assert "not a guarantee" in str(model.predict_interval(X))
+
+
+def test_classes_need_folds_without_labels():
+    X, y = load_iris(return_X_y=True)
+    given = GUARANTEED | {"regime": "honest", "honest_fraction": 100 / 150}
+    model = KPPClassifier("extra-trees", **given).fit(X, y)
+    assert [own.name for own in model.predict_set(X).failing] == [RANDOM]
+    given["cv"] = KFold(5, shuffle=True, random_state=0)
+    model = KPPClassifier("extra-trees", **given).fit(X, y)
+    assert model.predict_set(X).is_guarantee
+    assert not model.predict_set(X, 0.7, per_class=True).is_guarantee
+    balanced = KPPClassifier(
+        "extra-trees",
+        **(given | {"regime": "shared"}),
+        alpha_selection="regrown",
+        class_weight="balanced",
+    ).fit(X, y)
+    assert [own.name for own in balanced.predict_set(X).failing] == [OTHERS]
+
+
+def test_nothing_is_promised_below_the_loss(regressor):
+    found = regressor.predict_interval(numbers()[0], 0.5)
+    assert found.proven_coverage == 0.0
+    assert not found.is_guarantee
+    assert proven(shortfall(200, 3) * 0 + 1, 200, 3) == pytest.approx(1 - float(shortfall(200, 3)))
+
+
+def test_leave_one_out_and_a_forest_from_elsewhere():
+    X, y = (own[:60] for own in numbers())
+    grown = RandomForestRegressor(5, random_state=0).fit(*(own[60:200] for own in numbers()))
+    model = KPPRegressor(
+        kpp.Forest.from_model(grown),
+        regime="fixed",
+        alphas=[1.0],
+        cv=LeaveOneOut(),
+        main_effects=None,
+    ).fit(X, y)
+    found = model.predict_interval(X, guaranteed=0.8)
+    assert found.coverage == pytest.approx(0.9, rel=1e-14)  # the jackknife+: nothing is lost
+    assert found.is_guarantee
+    residual = np.abs(y - model.oof_prediction_)[:, None]
+    expected = np.sort(fold_predictions(model, X) + residual, axis=0)[math.ceil(0.9 * 61) - 1]
+    assert np.array_equal(found.upper, expected)
+
+
+def test_results_print(regressor, classifier):
+    found = regressor.predict_interval(numbers()[0])
+    assert repr(found).startswith("PredictionIntervals(n_rows=442, coverage=0.9")
+    assert str(found).count("\n") == 1 + len(found.conditions)
+    sets = classifier.predict_set(load_iris().data)
+    assert f"{sets.n_empty} empty" in str(sets)
+    assert repr(sets).startswith("PredictionSets(n_rows=150")
+    assert "FAILS" in str(sets)
+    assert found._repr_html_()
