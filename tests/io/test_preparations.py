@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
-from sklearn.ensemble import AdaBoostRegressor, ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor, StackingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
@@ -290,8 +290,8 @@ REFUSED = {
     "a generator": (lambda: fitted(random_state=np.random.RandomState(0)), "an integer as random"),
     "a strange attribute": (lambda: changed(fitted(), note="mine"), "'note' is not one that a fit"),
     "a forest that is no ensemble": (
-        lambda: changed(fitted(), forest=AdaBoostRegressor()),
-        "AdaBoostRegressor",
+        lambda: changed(fitted(), forest=StackingRegressor([])),
+        "StackingRegressor",
     ),
     "a seed inside": (
         lambda: changed(

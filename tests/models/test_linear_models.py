@@ -411,10 +411,13 @@ def test_a_fixed_forest_does_not_see_the_labels_of_the_fit(diabetes):
     booster = FrozenEstimator(HistGradientBoostingRegressor(max_iter=5).fit(X[:200], y[:200]))
     X, y = X[200:], y[200:]
     with pytest.raises(ValueError, match=r"not in the fixed regime.*node_weight='uniform'"):
-        KPPRegressor(booster, regime="fixed", alpha=1.0).fit(X, y)
+        KPPRegressor(booster, regime="fixed", node_weight="variance", alpha=1.0).fit(X, y)
     model = KPPRegressor(booster, regime="fixed", node_weight="uniform", alpha=1.0)
     other = np.random.default_rng(0).permutation(y)
     assert np.array_equal(clone(model).fit(X, y).map_.scale, clone(model).fit(X, other).map_.scale)
+    # A booster has no gains of its own target to weigh by: by default all splits count alike.
+    by_default = clone(model).set_params(node_weight="gain").fit(X, other)
+    assert np.array_equal(by_default.map_.scale, clone(model).fit(X, y).map_.scale)
 
 
 def test_fixed_forests(diabetes):
