@@ -23,6 +23,11 @@ from kpp.forest.others import AnyOther, other_of
 
 xgb = pytest.importorskip("xgboost")
 importer = pytest.importorskip("kpp.forest.importers.xgboost")
+# XGBoost 3.4 warns of boosters and estimators that it will not always have.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
 
 VERSION = tuple(int(part) for part in xgb.__version__.split(".")[:2])
 SAVED = sorted((Path(__file__).parent / "models_of_other_versions").glob("xgboost-*.json.gz"))

@@ -131,7 +131,8 @@ class _Saved:
         inner = learner["gradient_booster"]
         # The trees of dart are one level further down.
         model = inner.get("gbtree", inner)["model"]
-        weight = inner.get("weight_drop", [1.0] * len(model["trees"]))
+        # Its weights stand above them, and since 3.4 beside them.
+        weight = (inner | model).get("weight_drop", [1.0] * len(model["trees"]))
         if any(int(tree["tree_param"]["size_leaf_vector"]) > 1 for tree in model["trees"]):
             raise TypeError(
                 f"Cannot read a forest from {source} with multi_strategy='multi_output_tree': its "
@@ -154,12 +155,13 @@ class _Saved:
             self.model[name] = self.model[name][:n_trees]
         self.model["iteration_indptr"] = [0, n_trees]
         self.model["gbtree_model_param"]["num_trees"] = str(n_trees)
-        inner = self.learner["gradient_booster"]
-        if "weight_drop" in inner:
-            inner["weight_drop"] = inner["weight_drop"][:n_trees]
+        for place in (self.learner["gradient_booster"], self.model):
+            if "weight_drop" in place:
+                place["weight_drop"] = place["weight_drop"][:n_trees]
         for tree in self.model["trees"]:
             tree["split_conditions"] = [0.0] * len(tree["split_conditions"])
-        empty = Booster({"nthread": 1}, model_file=bytearray(json.dumps(self.document).encode()))
+        quiet = {"nthread": 1, "verbosity": 0}
+        empty = Booster(quiet, model_file=bytearray(json.dumps(self.document).encode()))
         row = np.zeros((1, self.size("num_feature")), dtype=np.float32)
         margin = empty.inplace_predict(row, predict_type="margin", validate_features=False)
         return np.ravel(margin).astype(np.float64)
