@@ -77,9 +77,11 @@ def test_everything_works_on_a_table_with_categories_and_gaps(name, tmp_path):
     phi = model.map_.on(new).to_csr().toarray()
     squared = np.square(phi[0] - phi[1:]).sum(axis=1)
     np.testing.assert_allclose(kpp.path_distance(model, new)[0, 1:], squared, rtol=1e-9, atol=1e-12)
-    assert kpp.explain_distance(model, new.iloc[[0]], new.iloc[[1]]) is not None
+    parts = kpp.explain_distance(model, new.iloc[[0]], new.iloc[[1]])
+    np.testing.assert_allclose(parts.by_variable.sum(), squared[0], rtol=1e-9)
     rows = kpp.explain_training_rows(model, new.iloc[[0]])
-    assert rows is not None
+    total = rows.intercept + rows.all_contributions.sum()
+    np.testing.assert_allclose(total, answer[0], rtol=1e-9)
     certificate = kpp.certify(model, new, epsilon=1.0)
     assert (certificate.radius >= 0).all()
     collapsed = kpp.collapse(model)

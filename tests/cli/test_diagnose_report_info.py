@@ -15,6 +15,7 @@ from kpp.tables.errors import UserError
 from kpp.tables.writing import replace_file
 
 FEW = ["--forest", "extra-trees", "--trees", "10", "--jobs", "1"]
+MORE = ["--forest", "extra-trees", "--trees", 25, "--jobs", 1]
 
 
 def held_out_rows(n_rows, seed=0):
@@ -280,12 +281,7 @@ def test_rows_of_the_fit_give_no_guarantee_on_test_rows(run, tmp_path, regime):
     fitting = [
         "--regime",
         regime,
-        "--forest",
-        "extra-trees",
-        "--trees",
-        25,
-        "--jobs",
-        1,
+        *MORE,
         "-q",
         "-o",
         tmp_path / "m.kpp",
@@ -312,8 +308,7 @@ def test_rows_of_the_fit_give_no_guarantee_on_test_rows(run, tmp_path, regime):
 
 def test_the_walk_scores_the_rows_that_the_fit_held_out(run, tmp_path):
     """Fit, diagnose, report and a fresh report show one score: that of the fit's test rows."""
-    fitting = ["--forest", "extra-trees", "--trees", 25, "--jobs", 1]
-    fitted = run("fit", "breast_cancer", *fitting, "-o", tmp_path / "m.kpp", "--json").data
+    fitted = run("fit", "breast_cancer", *MORE, "-o", tmp_path / "m.kpp", "--json").data
     own = fitted["scores"]["test"]
     assert own["n_rows"] == 114
     for other in ([], ["--rows", "held-out"], ["--rows", "new"]):
@@ -324,7 +319,7 @@ def test_the_walk_scores_the_rows_that_the_fit_held_out(run, tmp_path):
         assert found["rows"]["n_rows"] == 114
         assert found["rows"]["n_fitted"] == 0
     saved, page = report_json(run, tmp_path, "breast_cancer", "--model", tmp_path / "m.kpp")
-    fresh, _ = report_json(run, tmp_path, "breast_cancer", *fitting)
+    fresh, _ = report_json(run, tmp_path, "breast_cancer", *MORE)
     for data in (saved, fresh):
         line = data["sections"]["quality"]["tables"][0]["lines"][0]
         assert line["test"] == own["accuracy"]
@@ -339,12 +334,7 @@ def test_rows_of_the_fit_are_never_test_rows(run, tmp_path):
     run(
         "fit",
         "breast_cancer",
-        "--forest",
-        "extra-trees",
-        "--trees",
-        25,
-        "--jobs",
-        1,
+        *MORE,
         "-o",
         tmp_path / "m.kpp",
     )
@@ -403,12 +393,7 @@ def test_a_fit_that_holds_nothing_out(run, tmp_path):
     fitting = [
         "--test-size",
         0,
-        "--forest",
-        "extra-trees",
-        "--trees",
-        25,
-        "--jobs",
-        1,
+        *MORE,
         "-o",
         tmp_path / "m.kpp",
     ]

@@ -227,15 +227,10 @@ def seed_name(estimator: Any) -> str | None:
     """The name of an estimator's seed among its parameters; None where it takes none."""
     library = library_of(estimator)
     given = estimator.get_params(deep=False)
-    names: Iterable[str] = ("random_state",)
-    if library is not None:
-        names = (library.seed, *library.aliases.get(library.seed, ()))
-    own = next((name for name in names if given.get(name) is not None), None)
-    if own is not None:
-        return own
-    if library is not None:
-        return library.seed
-    return "random_state" if "random_state" in given else None
+    if library is None:
+        return "random_state" if "random_state" in given else None
+    names = (library.seed, *library.aliases.get(library.seed, ()))
+    return next((name for name in names if given.get(name) is not None), library.seed)
 
 
 def fit_booster(

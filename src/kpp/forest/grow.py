@@ -74,7 +74,8 @@ def named_forest(
         "boosted" is scikit-learn's HistGradientBoosting; "boosted-small" has trees of 16 leaves
         with half of the columns for each split: for numbers rounds of rate 0.1 and leaves of at
         least 5 rows, for two classes twice as many rounds of rate 0.05, for more of them fewer and
-        larger ones. The boosters of other libraries are of that kind too, and need their extras. A
+        larger ones. Boosters of other libraries have trees of their own (`named_booster`), and need
+        their extras. A
         random forest for regression looks at a third of the columns at each split, which suits the
         joint linear layer better than all of them. "ladders" is one tree a column, see `Ladders`.
     classification : bool or None

@@ -112,6 +112,13 @@ class Foreign:
         except ModuleNotFoundError:
             return None
 
+    def check(self, thing: Any) -> None:
+        """Refuse an object that holds more than harmless data."""
+        if self.library in LIBRARIES:
+            check_booster(thing)
+        check_any(thing)
+        CHECKS.get(self.kind, lambda _: None)(thing)
+
 
 TABLE = {
     entry.name: entry
@@ -152,8 +159,7 @@ def _kind(name: str) -> Kind:
 def _encode(entry: Foreign, thing: Any, writer: Writer, where: str) -> Fields:
     where = f"{where}: {entry.name}"
     try:
-        check_any(thing)
-        CHECKS.get(entry.kind, lambda _: None)(thing)
+        entry.check(thing)
     except RefusalError as reason:
         raise CannotSaveError(f"Cannot save {where}: {reason}") from None
     parameters = _parameters(entry, thing)
@@ -179,14 +185,7 @@ def _parameters(entry: Foreign, thing: Any) -> dict[str, Any]:
 
 def _decode(entry: Foreign, fields: Fields) -> Any:
     cls = entry.load()
-    if cls is None and entry.library in LIBRARIES:
-        absent = AbsentEstimator(entry.library, entry.name, fields["parameters"])
-        try:
-            check_booster(absent)
-        except RefusalError as reason:
-            raise FileFormatError(f"{entry.name}: {reason}") from reason
-        return absent
-    if cls is None:
+    if cls is None and entry.library not in LIBRARIES:
         raise FileFormatError(
             f"The file needs {entry.name} of {entry.library}, which the installed version does "
             "not have. Install the version that it was saved with: describe(path).libraries."
@@ -199,7 +198,10 @@ def _decode(entry: Foreign, fields: Fields) -> Any:
         raise FileFormatError(f"{entry.name}: a parameter stands twice.")
     if state and not entry.fitted:
         raise FileFormatError(f"{entry.name} is a parameter, and never fitted.")
-    if entry.fitted or hasattr(cls, "get_params"):
+    thing: Any
+    if cls is None:  # a booster, of which its parameters are all that there is
+        thing = AbsentEstimator(entry.library, entry.name, parameters)
+    elif entry.fitted or hasattr(cls, "get_params"):
         try:
             thing = cls(**parameters)
         except TypeError as error:
@@ -216,8 +218,7 @@ def _decode(entry: Foreign, fields: Fields) -> Any:
     # Into the instance's own dict: no setter, property or `__setstate__` of the class runs.
     vars(thing).update(state)
     try:
-        check_any(thing)
-        CHECKS.get(entry.kind, lambda _: None)(thing)
+        entry.check(thing)
     except FileFormatError:
         raise
     except Exception as reason:  # a check that stumbles over wrong types has found something

@@ -227,14 +227,7 @@ def _is_setting(value: Any, depth: int = 3) -> bool:
     return value is None or isinstance(value, bool | int | float | np.number)
 
 
-BOOSTERS = (
-    *("catboost.CatBoostClassifier", "catboost.CatBoostRegressor"),
-    *("lightgbm.LGBMClassifier", "lightgbm.LGBMRegressor"),
-    *("xgboost.XGBClassifier", "xgboost.XGBRegressor"),
-    *("xgboost.XGBRFClassifier", "xgboost.XGBRFRegressor"),
-)
 CHECKS: dict[str, Callable[[Any], None]] = {
-    **dict.fromkeys(BOOSTERS, check_booster),
     "sklearn.FunctionTransformer": _check_identity,
     "sklearn.OneHotEncoder": _check_one_hot,
     "sklearn.CountVectorizer": _check_vectorizer,

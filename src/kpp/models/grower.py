@@ -424,7 +424,7 @@ class Grower:
         """The ensemble of group q: its share of the trees; boosters keep all their rounds."""
         if isinstance(spec, str):
             spec = self._named(spec, n_rows, self.classification)
-            if "n_jobs" in spec.get_params(deep=False):
+            if traits_of(spec).splits_into_groups:  # `grow` knows how many threads a booster has
                 spec.set_params(n_jobs=n_jobs)
         spec = unfitted(spec)
         name = seed_name(spec)
