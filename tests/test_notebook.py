@@ -101,6 +101,7 @@ def shown():
     oracles = kpp.partition_oracles(honest, X, two)
     dashboard = kpp.diagnose(classifier, X, two, sample="train")
     checks = kpp.audit(classifier, X, two)
+    comparison = kpp.compare(classifier, X, two, test=(X, two), rivals={"same": classifier})
     rules = kpp.explain_rules(classifier, X.iloc[0], top=3)
     tree = forest.Tree(
         left=[1, -1, -1], right=[2, -1, -1], feature=[0, 0, 0], threshold=[0.0, 0.0, 0.0]
@@ -142,6 +143,8 @@ def shown():
         "TreeOracles": oracles.per_tree,
         "Audit": checks,
         "AuditCheck": checks.checks[0],
+        "Compared": comparison.models[1],
+        "Comparison": comparison,
         "Diagnostics": dashboard,
         "Finding": dashboard.findings[0],
         "MarginTail": diagnostics.margin_tail(classifier, X),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # for checkers and editors; `_ROOM_OF` says the same to Pytho
         certify_raw,
         robustness_curve,
     )
-    from kpp.diagnostics import Diagnostics, audit, diagnose
+    from kpp.diagnostics import Comparison, Diagnostics, audit, compare, diagnose
     from kpp.explanations import (
         Attribution,
         explain,
@@ -47,6 +47,7 @@ __all__ = [
     "Bound",
     "BoundReport",
     "Certificate",
+    "Comparison",
     "Diagnostics",
     "Forest",
     "KPPClassifier",
@@ -61,6 +62,7 @@ __all__ = [
     "certify",
     "certify_raw",
     "collapse",
+    "compare",
     "diagnose",
     "explain",
     "explain_distance",
@@ -102,6 +104,7 @@ _ROOM_OF = {
     "Bound": "bounds",
     "BoundReport": "bounds",
     "Certificate": "certificates",
+    "Comparison": "diagnostics",
     "Diagnostics": "diagnostics",
     "Forest": "forest",
     "KPPClassifier": "models",
@@ -116,6 +119,7 @@ _ROOM_OF = {
     "certify": "certificates",
     "certify_raw": "certificates",
     "collapse": "export",
+    "compare": "diagnostics",
     "diagnose": "diagnostics",
     "explain": "explanations",
     "explain_distance": "explanations",

@@ -1,6 +1,7 @@
 """The dashboard: observables, predictive metrics, findings with codes, and the audit."""
 
 from kpp.diagnostics.audit import Audit, AuditCheck, audit
+from kpp.diagnostics.comparison import Compared, Comparison, compare
 from kpp.diagnostics.diagnose import Diagnostics, diagnose
 from kpp.diagnostics.display import (
     BoundDisplay,
@@ -24,6 +25,8 @@ __all__ = [
     "AuditCheck",
     "BoundDisplay",
     "Check",
+    "Compared",
+    "Comparison",
     "Diagnostics",
     "Finding",
     "HalfForestDisplay",
@@ -34,6 +37,7 @@ __all__ = [
     "auc_reason",
     "audit",
     "classification_metrics",
+    "compare",
     "constant_metrics",
     "diagnose",
     "margin_tail",

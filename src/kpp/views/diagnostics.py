@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kpp._shown import picture
-from kpp.diagnostics import Audit, AuditCheck, Diagnostics
+from kpp.diagnostics import Audit, AuditCheck, Compared, Comparison, Diagnostics
 from kpp.views.html import by_field, card, note, table
 
 
@@ -51,3 +51,31 @@ def audit(result: Audit) -> str:
 def audit_check(check: AuditCheck) -> str:
     """One identity, and whether it holds."""
     return by_field(check, "holds")
+
+
+@picture.register
+def comparison(result: Comparison) -> str:
+    """One line a model; differences are of the mean loss."""
+    first = "rmse" if result.loss == "squared error" else "log_loss"
+    rows = [
+        (
+            one.name,
+            one.scores[first],
+            one.seconds,
+            *((one.difference, one.low, one.high, one.verdict) if k else (None,) * 4),
+        )
+        for k, one in enumerate(result.models)
+    ]
+    header = ["model", first.replace("_", " "), "fit, s", "difference", "low", "high", ""]
+    return card(
+        f"{result.n_test:,} test rows, fitted on {result.n_train:,}",
+        table(header, rows),
+        note(f"Differences of the {result.loss} to the first model, with 95% intervals."),
+        *(note(f"{name} was left out: {reason}") for name, reason in result.left_out.items()),
+    )
+
+
+@picture.register
+def compared(one: Compared) -> str:
+    """One model of a comparison."""
+    return by_field(one, "verdict")
