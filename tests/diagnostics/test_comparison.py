@@ -101,7 +101,8 @@ def test_a_table_with_texts_and_gaps_and_every_usual_rival():
     found = compare(model, frame[:150], y[:150], test=(frame[150:], y[150:]))
     names = [one.name for one in found.models]
     expected = rivals(classification=False, categorical=[])
-    assert sorted(names[1:]) == sorted(expected) and not found.left_out
+    assert sorted(names[1:]) == sorted(expected)
+    assert not found.left_out
     assert {"constant", "linear model"} < set(names)
     assert [one.loss for one in found.models[1:]] == sorted(one.loss for one in found.models[1:])
     of_constant = next(one for one in found.models if one.name == "constant")
@@ -162,7 +163,9 @@ def test_what_is_printed_and_shown(regression):
     text, html = str(found), found._repr_html_()
     for shown in ("constant", f"{found.models[1].scores['rmse']:.4g}", "worse", "95% interval"):
         assert shown in text
-    assert "constant" in html and "worse" in html and "verdict" in found.models[1]._repr_html_()
+    assert "constant" in html
+    assert "worse" in html
+    assert "verdict" in found.models[1]._repr_html_()
     frame = found.to_frame()
     assert frame["model"].tolist() == ["KPPRegressor", "constant"]
     assert frame["verdict"].tolist()[1] == "worse"
