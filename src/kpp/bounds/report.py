@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kpp._checks import RefusedError
 from kpp._parallel import one_blas_thread
 from kpp.bounds.assumptions import (
     Range,
@@ -13,6 +14,7 @@ from kpp.bounds.assumptions import (
     representation_assumption,
     rows_assumption,
 )
+from kpp.bounds.cross_validated import cross_validated_bounds
 from kpp.bounds.grouped import group_bounds
 from kpp.bounds.informed import NO_LIMITS, held_out_parts, informed_on, trivial_level
 from kpp.bounds.predictors import LinearPredictor
@@ -41,8 +43,9 @@ def risk_bounds(
     (RG-02, CL-02), the uniform squared-loss bound with the printed constant and the one that its
     proof gives (RG-03), the uniform logistic bound and its calibration to the 0/1 error (CL-03).
     On the fit fold of an honest, fixed or cross-fit model follow the informed bounds. On test rows
-    follows the plain held-out bound of the model. All speak of the unweighted risk, also where the
-    fit had weights.
+    follows the plain held-out bound of the model. The parts of a cross-validated model are bounded
+    on the folds that they have not seen, instead of all these. All speak of the unweighted risk,
+    also where the fit had weights.
 
     Parameters
     ----------
@@ -104,6 +107,14 @@ def risk_bounds(
         question, X, y, sample, groups=groups, independent_duplicates=independent_duplicates
     )
     is_regression = data.n_classes == 0
+    if sample == "fit" and question.regime.leaves_folds_out:
+        if ball is not None:
+            raise RefusedError(
+                "radius belongs to the paper's bounds, and on the rows of a cross-validated fit "
+                "there are none: its trees have seen the labels of its linear layers. Leave it "
+                "out, or use sample='test'."
+            )
+        return cross_validated_bounds(data, delta, limits)
     if data.by_folds:
         found = _by_folds(data, delta, limits, ball)
     else:

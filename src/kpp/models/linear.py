@@ -243,7 +243,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
         scores = fitted.out_of_fold
         self.oof_prediction_ = None if scores is None else task.answers(scores)
         self.n_iter_ = max(1, fitted.n_iter)
-        self.fit_record_ = replace(self.fit_record_, n_candidates=fitted.n_candidates)
+        if REGIMES[self.regime_].leaves_folds_out:
+            self.fit_record_ = replace(self.fit_record_, n_candidates=fitted.n_candidates)
         self.blend_weights_, self.blend_score_ = fitted.weights, fitted.score
         self.bare_fits_ = None if fitted.weights is None else fitted.bare_fits
         self.additive_ = AdditiveForest.from_coefficients(
