@@ -17,7 +17,8 @@ from kpp.models.intervals import predictors_of
 
 # What `Bound.details["combined"]` says.
 RANDOM, VOTE, SCORES = "one fold at random", "vote", "mean of clipped scores"
-LOG_ODDS, PROBABILITIES, CLIPPED = "mean of clipped log-odds", "mean of probabilities", "mean"
+LOG_ODDS, PROBABILITIES = "mean of clipped log-odds", "mean of probabilities"
+CLIPPED, MODEL = "mean of clipped predictions", "the model itself"
 
 
 def margin_scores(scores: FloatArray, clip: float) -> FloatArray:
@@ -126,7 +127,10 @@ def bounded_prediction(model: Any, X: Any, bound: Bound, *, random_state: Any = 
             "bounded_prediction takes a model of regime='cross-validated' and a bound that "
             "risk_bounds has given for the rows of its fit."
         )
-    scores = predictors_of(question.model, "bounded_prediction").scores(question.rows(X))
+    rows = question.rows(X)
+    if how == MODEL:
+        return np.asarray(question.model.predict(rows))
+    scores = predictors_of(question.model, "bounded_prediction").scores(rows)
     task, classes = question.model._task, question.additive.classes
     if classes is None:
         low, high = clip

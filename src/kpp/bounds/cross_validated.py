@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from kpp._fingerprints import row_fingerprints, with_twin
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.assumptions import (
     Range,
@@ -24,6 +25,7 @@ from kpp.bounds.assumptions import (
 from kpp.bounds.combined import (
     CLIPPED,
     LOG_ODDS,
+    MODEL,
     PROBABILITIES,
     RANDOM,
     SCORES,
@@ -34,7 +36,8 @@ from kpp.bounds.combined import (
 from kpp.bounds.folds_kl import folds_kl
 from kpp.bounds.informed import trivial_level
 from kpp.bounds.results import Assumption, Bound, BoundReport
-from kpp.bounds.samples import Sample
+from kpp.bounds.kl import held_out_kl
+from kpp.bounds.samples import Sample, seen_rows
 from kpp.forest.columns import categorical_columns
 from kpp.models.intervals import predictors_of
 
@@ -103,7 +106,9 @@ class LeftOut:
         return min(found, key=lambda one: one[2])
 
 
-def cross_validated_bounds(sample: Sample, delta: float, y_range: Range | None) -> BoundReport:
+def cross_validated_bounds(
+    sample: Sample, delta: float, y_range: Range | None, unlabelled: Any = None
+) -> BoundReport:
     """Bound the risks of a cross-validated model on the rows of its fit.
 
     Parameters
@@ -115,13 +120,16 @@ def cross_validated_bounds(sample: Sample, delta: float, y_range: Range | None) 
         hold together.
     y_range : tuple of float, optional
         Limits of the target, for regression.
+    unlabelled : array-like or data frame of shape (n_unlabelled, n_features), optional
+        For classes further rows, for the 0/1 error of the model itself.
 
     Returns
     -------
     report : BoundReport
-        For classes the 0/1 error of a fold at random, of the vote and of the mean of clipped scores,
-        the log loss of clipped log-odds and the Brier score of the mean probabilities; for numbers
-        the squared loss of the mean of clipped predictions.
+        For classes the 0/1 error of a fold at random, of the vote and of the mean of clipped
+        scores, the log loss of clipped log-odds, the Brier score of the mean probabilities and,
+        with unlabelled rows, the 0/1 error of the model; for numbers the squared loss of the mean
+        of clipped predictions.
     """
     model = sample.model
     predictors = predictors_of(model, "risk_bounds")
@@ -140,14 +148,16 @@ def cross_validated_bounds(sample: Sample, delta: float, y_range: Range | None) 
         "bounded_prediction predicts by it."
     ]
     if sample.n_classes:
-        chosen = model._task.answers(own).argmax(axis=1)
         probability = model._task.answers(own)
+        wrong = (probability.argmax(axis=1) != left_out.target).astype(np.float64)
         found = [
-            *_errors(left_out, chosen, delta),
+            *_errors(left_out, wrong, delta),
             _of_mean_scores(left_out, delta),
             _log_loss(left_out, delta),
             _brier(left_out, probability, delta),
         ]
+        if unlabelled is not None:
+            found.append(_of_the_model(sample, left_out, wrong, unlabelled, delta))
         assumptions = _assumptions(sample)
     else:
         limits = y_range
@@ -181,7 +191,7 @@ def cross_validated_bounds(sample: Sample, delta: float, y_range: Range | None) 
             sample="fit",
             n_rows=len(sample.rows),
             delta=delta,
-            assumptions=assumptions,
+            assumptions=(*assumptions, *part.assumptions),
             details={"combined": part.combined, **part.details, **common},
         )
         for part in found
@@ -201,6 +211,7 @@ class _Part:
     total: float
     level: float
     details: dict[str, Any]
+    assumptions: tuple[Assumption, ...] = ()
 
 
 def vote_factor(n_folds: int) -> float:
@@ -229,10 +240,10 @@ def vote_factor(n_folds: int) -> float:
     return n_folds / -(-n_folds // 2)
 
 
-def _errors(left_out: LeftOut, chosen: AnyArray, delta: float) -> list[_Part]:
+def _errors(left_out: LeftOut, wrong: FloatArray, delta: float) -> list[_Part]:
     """One predictor at random, and the vote: the same event, so that both hold together."""
     level = trivial_level(left_out.target, left_out.n_classes)
-    mean, bound = left_out.bound((chosen != left_out.target).astype(np.float64), delta)
+    mean, bound = left_out.bound(wrong, delta)
     factor = vote_factor(len(left_out.sizes))
     return [
         _Part(
@@ -256,6 +267,42 @@ def _errors(left_out: LeftOut, chosen: AnyArray, delta: float) -> list[_Part]:
             {"factor": factor},
         ),
     ]
+
+
+def _of_the_model(
+    sample: Sample, left_out: LeftOut, wrong: FloatArray, unlabelled: Any, delta: float
+) -> _Part:
+    """The model errs where a fold's predictor errs, or where the two disagree; that needs no y."""
+    question, predictors = sample.question, predictors_of(sample.model, "risk_bounds")
+    rows = question.rows(unlabelled)
+    answers = sample.model._task.answers
+    said = answers(rows.scores).argmax(axis=1)
+    each = [answers(own).argmax(axis=1) != said for own in predictors.scores(rows)]
+    dissent = float(np.mean(each))
+    mean, bound = left_out.bound(wrong, delta / 2)
+    # One predictor and one question, fixed before these rows: Chernoff's bound.
+    of_dissent = float(held_out_kl(dissent, len(rows), delta / 2))
+    declared = sample.independent_duplicates
+    seen = seen_rows(question, rows, independent_duplicates=declared)
+    twins = int(with_twin(row_fingerprints(rows.X)).sum())
+    if seen is None and twins and not declared:
+        seen = f"{twins} of the {len(rows)} unlabelled rows equal another of them in every column"
+    fresh = Assumption(
+        "fresh unlabelled rows",
+        None if seen is None else False,
+        seen or f"{len(rows)} rows without labels are taken as draws that fit has not used",
+    )
+    return _Part(
+        "model",
+        "0/1 error of the model itself",
+        MODEL,
+        mean,
+        dissent,
+        bound + of_dissent,
+        trivial_level(left_out.target, left_out.n_classes),
+        {"dissent": dissent, "bound of the dissent": of_dissent, "unlabelled rows": len(rows)},
+        (fresh,),
+    )
 
 
 def _of_mean_scores(left_out: LeftOut, delta: float) -> _Part:

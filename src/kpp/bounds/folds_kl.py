@@ -21,14 +21,17 @@ def folds_kl(
     r"""Bound the mean risk of the predictors of folds, each of which has not seen its fold.
 
     .. math::
-        \frac1Q \sum_q R_q \le \min\Bigl\{
-        \frac1Q \sum_q \mathrm{kl}^{-1}\Bigl(\hat R_q, \frac{\log(2QN/\delta)}{n_q}\Bigr),\;
-        \mathrm{kl}^{-1}\Bigl(\frac1Q \sum_q \hat R_q,
-        \frac{\log(2 N M / \delta)}{H}\Bigr)\Bigr\}, \qquad
-        H = \frac{Q}{\sum_q 1/n_q}, \quad M = \frac{H}{Q} \sum_q \frac{2}{\sqrt{n_q}}
+        \frac1Q \sum_q R_q \le
+        \frac1Q \sum_q \mathrm{kl}^{-1}\Bigl(\hat R_q, \frac{\log(QN/\delta)}{n_q}\Bigr)
+        \quad\text{where } Q \le M, \text{ otherwise}\quad
+        \mathrm{kl}^{-1}\Bigl(\frac1Q \sum_q \hat R_q, \frac{\log(M N / \delta)}{H}\Bigr),
 
-    for the candidate that was chosen among N, with probability at least 1 - delta: each of the two
-    has half of delta. In folds of one size n, H is n and M is :math:`2 \sqrt n`.
+    .. math:: H = \frac{Q}{\sum_q 1/n_q}, \qquad M = \frac{H}{Q} \sum_q \frac{2}{\sqrt{n_q}}
+
+    for the candidate that was chosen among N, with probability at least 1 - delta. In folds of one
+    size n, H is n and M is :math:`2 \sqrt n`; there the first is the smaller one exactly where
+    :math:`Q \le M` or close to it. Which of the two it is follows from the sizes of the folds, so
+    that nothing is paid for the choice.
 
     Parameters
     ----------
@@ -60,12 +63,11 @@ def folds_kl(
     means, sizes = _checked(mean_losses, fold_sizes)
     if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:
         raise ValueError(f"n_candidates counts what was chosen among; got {n_candidates!r}.")
-    half = check_delta(delta) / 2
-    n_folds, n_candidates = len(sizes), float(n_candidates)
-    each = kl_inverse(means, np.log(n_folds * n_candidates / half) / sizes).mean()
+    n_folds, price = len(sizes), np.log(float(n_candidates)) - np.log(check_delta(delta))
     harmonic, moment = _at_once(sizes)
-    together = kl_inverse(means.mean(), np.log(n_candidates * moment / half) / harmonic)
-    return float(min(each, together))
+    if n_folds <= moment:
+        return float(kl_inverse(means, (np.log(n_folds) + price) / sizes).mean())
+    return float(kl_inverse(means.mean(), (np.log(moment) + price) / harmonic))
 
 
 def _at_once(sizes: FloatArray) -> tuple[float, float]:

@@ -36,6 +36,7 @@ def risk_bounds(
     groups: Any = None,
     independent_duplicates: bool = False,
     radius: float | None = None,
+    unlabelled: Any = None,
 ) -> BoundReport:
     r"""Bound the risk of a fitted model, and say which of the bounds are guarantees.
 
@@ -74,6 +75,10 @@ def risk_bounds(
         B, fixed before the sample, with :math:`\|\hat w\| \le B` over all scores (fit with
         ``max_norm=B``): the paper's bounds are then those that it states, and can be guarantees
         on the fit fold. In the cross-fit regime it holds for the coefficients of every fold.
+    unlabelled : array-like or data frame of shape (n_unlabelled, n_features), optional
+        Rows without labels, drawn like the others, which fit has not used; for a classifier of the
+        regime "cross-validated" and ``sample="fit"``. On them the folds' predictors and the model
+        are compared, which bounds the 0/1 error of the model itself.
 
     Returns
     -------
@@ -114,7 +119,11 @@ def risk_bounds(
                 "there are none: its trees have seen the labels of its linear layers. Leave it "
                 "out, or use sample='test'."
             )
-        return cross_validated_bounds(data, delta, limits)
+        return cross_validated_bounds(data, delta, limits, unlabelled)
+    if unlabelled is not None:
+        raise RefusedError(
+            "unlabelled rows are of use for sample='fit' of regime='cross-validated' alone."
+        )
     if data.by_folds:
         found = _by_folds(data, delta, limits, ball)
     else:
