@@ -29,9 +29,9 @@ def folds_kl(
     .. math:: H = \frac{Q}{\sum_q 1/n_q}, \qquad M = \frac{H}{Q} \sum_q \frac{2}{\sqrt{n_q}}
 
     for the candidate that was chosen among N, with probability at least 1 - delta. In folds of one
-    size n, H is n and M is :math:`2 \sqrt n`; there the first is the smaller one exactly where
-    :math:`Q \le M` or close to it. Which of the two it is follows from the sizes of the folds, so
-    that nothing is paid for the choice.
+    size n, H is n and M is :math:`2 \sqrt n`, and where :math:`Q \le M` the first is never the
+    larger one. Which of the two is taken follows from the sizes of the folds, so that nothing is
+    paid for the choice.
 
     Parameters
     ----------
