@@ -29,6 +29,7 @@ FOLDS = (5, 3)
 ENOUGH_ROWS, MOST_EXCESS = 1000, 0.05
 SMALL_PRICE = 0.02
 CENTRE = "held-out kl of the centre"
+TASKS = ("classification", "regression")
 GROUPS = ("development", "suite", "development_large")
 
 
@@ -362,8 +363,9 @@ def main() -> None:
     if arguments.resume and known and known.exists():
         result |= json.loads(known.read_text())
     for group in GROUPS:
-        for task, names in suite.get(group, {}).items():
-            for name in names:
+        for kind, names in suite.get(group, {}).items():
+            task = {"multiclass": "classification"}.get(kind, kind)
+            for name in names if task in TASKS else ():
                 rows = result["rows"].setdefault(task, [])
                 if arguments.sets and name not in arguments.sets:
                     continue
