@@ -174,7 +174,7 @@ def cross_validated_bounds(
         assumptions = (*_assumptions(sample), of_range)
     sizes = left_out.sizes
     common = {
-        "folds": len(sizes),
+        "n_folds": len(sizes),
         "smallest fold": int(sizes.min()),
         "largest fold": int(sizes.max()),
         "N": left_out.n_candidates,
@@ -248,7 +248,7 @@ def _errors(left_out: LeftOut, wrong: FloatArray, delta: float) -> list[_Part]:
     return [
         _Part(
             "randomised",
-            "0/1 error of one fold's predictor, drawn at random",
+            "0/1 error: of one fold's predictor, drawn at random",
             RANDOM,
             mean,
             0.0,
@@ -258,7 +258,7 @@ def _errors(left_out: LeftOut, wrong: FloatArray, delta: float) -> list[_Part]:
         ),
         _Part(
             "vote",
-            "0/1 error of the vote of the folds' predictors",
+            "0/1 error: of the vote of the folds' predictors",
             VOTE,
             mean,
             (factor - 1) * mean,
@@ -294,7 +294,7 @@ def _of_the_model(
     )
     return _Part(
         "model",
-        "0/1 error of the model itself",
+        "0/1 error: of the model itself",
         MODEL,
         mean,
         dissent,
@@ -319,7 +319,7 @@ def _of_mean_scores(left_out: LeftOut, delta: float) -> _Part:
     margin, mean, bound = left_out.best(hinges, MARGINS, delta)
     return _Part(
         "average",
-        f"0/1 error of the mean of the folds' scores, each cut at margins of {margin:g}",
+        f"0/1 error: of the mean of the folds' scores, each cut at margins of {margin:g}",
         SCORES,
         mean,
         0.0,
@@ -342,7 +342,7 @@ def _log_loss(left_out: LeftOut, delta: float) -> _Part:
     share = np.bincount(left_out.target, minlength=k) / len(rows)
     return _Part(
         "log loss",
-        f"log loss of the mean of the folds' log-odds, each cut at {clip:g}",
+        f"log loss: of the mean of the folds' log-odds, each cut at {clip:g}",
         LOG_ODDS,
         mean,
         0.0,
@@ -362,7 +362,7 @@ def _brier(left_out: LeftOut, probability: FloatArray, delta: float) -> _Part:
     share = truth.mean(axis=0)
     return _Part(
         "Brier score",
-        "Brier score of the mean of the folds' probabilities",
+        "Brier score: of the mean of the folds' probabilities",
         PROBABILITIES,
         mean * scale,
         0.0,
