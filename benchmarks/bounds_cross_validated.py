@@ -1,8 +1,8 @@
 """Bounds of models that have used every row, beside those of the honest regime.
 
 Run ``python benchmarks/bounds_cross_validated.py --data-dir FOLDER --out benchmarks/results``. The
-folder holds ``<name>.csv.gz`` and ``suite.json``, which names the sets. For every set: 20% test rows,
-not stratified; on the others ``regime="cross-validated"`` with 5 and with 3 folds, and
+folder holds ``<name>.csv.gz`` and ``suite.json``, which names the sets. For every set: 20% test
+rows, not stratified; on the others ``regime="cross-validated"`` with 5 and with 3 folds, and
 ``regime="honest", center="partition"``. Extra trees, otherwise defaults.
 """
 
@@ -38,7 +38,7 @@ def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=0)
     estimator: Any = KPPClassifier if classes else KPPRegressor
     # Of a benchmark set nobody knows the limits of Y; all of its rows have these.
-    known = {} if classes else {"y_range": (float(y.min()), float(y.max()))}
+    known: dict[str, Any] = {} if classes else {"y_range": (float(y.min()), float(y.max()))}
     # Copies are taken for draws: the figures are of bounds, not of what they may claim here.
     known["independent_duplicates"] = True
     row: dict[str, Any] = {
@@ -66,9 +66,7 @@ def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str
             "seconds": seconds,
             "price": float(np.log(n_folds * n / DELTA) / sizes.min()),
             "bounds": {b.name.removeprefix("cross-validated "): b.total for b in bounds},
-            "left_out": {
-                b.name.removeprefix("cross-validated "): b.empirical_risk for b in bounds
-            },
+            "left_out": {b.name.removeprefix("cross-validated "): b.empirical_risk for b in bounds},
             "test": {
                 b.name.removeprefix("cross-validated "): tested(model, X_test, y_test, b)
                 for b in bounds
@@ -217,8 +215,8 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
         lines.append(f"  Not on: {'; '.join(missed)}." if missed else "  On all of them.")
         own = [row for row in binary if row[key]["bounds"]["model"] < row[key]["level"]]
         lines.append(
-            f"- {n_folds} folds: guaranteed error of the model itself, with the unlabelled rows, below "
-            f"that of the majority class on {len(own)} of {len(binary)}. Not on: "
+            f"- {n_folds} folds: guaranteed error of the model itself, with the unlabelled rows, "
+            f"below that of the majority class on {len(own)} of {len(binary)}. Not on: "
             + "; ".join(
                 f"{row['data']} ({row[key]['bounds']['model']:.3f}, majority "
                 f"{row[key]['level']:.3f}, n = {row['n_train']:,})"
@@ -229,7 +227,9 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
         )
         many = [row for row in rows if row["n_train"] >= ENOUGH_ROWS]
         if many:
-            excess = [row[key]["bounds"]["randomised"] - row[key]["test"]["randomised"] for row in many]
+            excess = [
+                row[key]["bounds"]["randomised"] - row[key]["test"]["randomised"] for row in many
+            ]
             lines.append(
                 f"- {n_folds} folds, {len(many)} sets of at least {ENOUGH_ROWS:,} training rows: "
                 f"the bound of the randomised predictor exceeds its test error by "
@@ -241,10 +241,11 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
         pairs = [(row[key], row["honest"]) for row in rows]
         lines.append(
             f"- {n_folds} folds against the honest regime: the model's test error is lower on "
-            f"{sum(own['model'] < other['model'] for own, other in pairs)} of {len(pairs)} sets and "
-            f"higher on {sum(own['model'] > other['model'] for own, other in pairs)}, by "
+            f"{sum(own['model'] < other['model'] for own, other in pairs)} of {len(pairs)} sets "
+            f"and higher on {sum(own['model'] > other['model'] for own, other in pairs)}, by "
             f"{np.mean([other['model'] - own['model'] for own, other in pairs]):.4f} on average; "
-            "the guaranteed number (vote or average, against the bound of the centre) is smaller on "
+            "the guaranteed number (vote or average, against the bound of the centre) is smaller "
+            "on "
             f"{sum(own['either'] < other['centre'] for own, other in pairs)}, the one of the "
             "randomised predictor on "
             f"{sum(own['bounds']['randomised'] < other['centre'] for own, other in pairs)}; "
@@ -279,8 +280,8 @@ def number_verdict(rows: list[dict[str, Any]]) -> list[str]:
             ratios = [row[key]["bounds"]["squared loss"] / row[key]["level"] for row in cheap]
             below = sum(ratio < 1 for ratio in ratios)
             lines.append(
-                f"- {n_folds} folds, log(QN/delta)/n_q below {SMALL_PRICE} on {len(cheap)} sets: the "
-                f"median bound of the squared loss is {np.median(ratios):.3f} of the variance "
+                f"- {n_folds} folds, log(QN/delta)/n_q below {SMALL_PRICE} on {len(cheap)} sets: "
+                f"the median bound of the squared loss is {np.median(ratios):.3f} of the variance "
                 f"(target: below 1); below it on {below}."
             )
         pairs = [(row[key], row["honest"]) for row in rows]
@@ -294,9 +295,9 @@ def number_verdict(rows: list[dict[str, Any]]) -> list[str]:
             if row[key]["bounds"]["squared loss"] < row[key]["test"]["squared loss"]
         ]
         lines += [
-            f"- {n_folds} folds against the honest regime: the model's squared test error is lower on "
-            f"{better} of {len(pairs)} sets, the median ratio {ratio:.3f}; the guaranteed number is "
-            f"smaller on {smaller}, the median ratio {np.median(of_bounds):.3f}.",
+            f"- {n_folds} folds against the honest regime: the model's squared test error is lower "
+            f"on {better} of {len(pairs)} sets, the median ratio {ratio:.3f}; the guaranteed number "
+            f"is smaller on {smaller}, the median ratio {np.median(of_bounds):.3f}.",
             f"- {n_folds} folds: bounds below the squared error on the test rows: {len(broken)}"
             f"{': ' + ', '.join(broken) if broken else ''}.",
         ]
@@ -307,13 +308,13 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# Bounds of cross-validated models",
         "",
-        f"Written by `benchmarks/bounds_cross_validated.py`. {describe(result)} delta = {DELTA}, one "
-        f"split, at most {result['max_rows']:,} rows of a set, extra trees ({result['trees']} in "
+        f"Written by `benchmarks/bounds_cross_validated.py`. {describe(result)} delta = {DELTA}, "
+        f"one split, at most {result['max_rows']:,} rows of a set, extra trees ({result['trees']} in "
         "all, of which each fold has its share).",
         "",
-        'Each bound holds with probability 0.95 on its own, for `regime="cross-validated"`; those of '
-        "the randomised predictor and of the vote hold together. That of the model itself takes the "
-        "test rows without their labels, to compare the model with its parts. `either` is the "
+        'Each bound holds with probability 0.95 on its own, for `regime="cross-validated"`; those '
+        "of the randomised predictor and of the vote hold together. That of the model itself takes "
+        "the test rows without their labels, to compare the model with its parts. `either` is the "
         "smaller of vote "
         "and average, each at half of delta, so that it may be taken. `honest` is "
         '`regime="honest", center="partition"`: what is guaranteed there is the held-out bound of '

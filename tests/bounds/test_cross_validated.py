@@ -289,7 +289,9 @@ def test_predictions_of_what_is_bounded():
     exact = np.exp(scores - scores.max(axis=2, keepdims=True))
     probability = exact / exact.sum(axis=2, keepdims=True)
     report = risk_bounds(model, X, y)
-    found = {b.name.removeprefix("cross-validated "): bounded_prediction(model, X, b) for b in report}
+    found = {
+        b.name.removeprefix("cross-validated "): bounded_prediction(model, X, b) for b in report
+    }
     counts = np.array([(scores.argmax(axis=2) == k).sum(axis=0) for k in range(3)])
     alone = (counts == counts.max(axis=0)).sum(axis=0) == 1
     assert np.array_equal(found["vote"][alone], counts.argmax(axis=0)[alone])
@@ -371,11 +373,11 @@ def test_other_samples_and_refusals():
 
 def test_simulations_where_the_truth_is_known(tmp_path):
     command = [sys.executable, BENCHMARKS / "cross_validated_truth.py", "--out", tmp_path]
-    subprocess.run([*command, "--draws", "8"], check=True, capture_output=True)
+    subprocess.run([*command, "--draws", "10"], check=True, capture_output=True)
     result = json.loads((tmp_path / "cross_validated_truth.json").read_text())
     for rows in result["right"].values():
-        assert all(row["failed"] <= 1 for row in rows if row["delta"] == 0.05)
-    by_name = {row["name"]: row for row in result["mistakes"] if row["delta"] == 0.05}
+        assert all(row["failed"] <= 1 for row in rows)
+    by_name = {row["name"]: row for row in result["mistakes"]}
     assert len(by_name) == 8
     for name, row in by_name.items():
         is_wrong = name.endswith("with the mistake")

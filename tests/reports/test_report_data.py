@@ -597,7 +597,15 @@ def test_the_sentence_of_any_bound(holds, level, quantity):
 
 @pytest.mark.parametrize(
     "kind",
-    ["binary", "multiclass", "regression", "honest", "cross-fit", "cross-validated", "two left out"],
+    [
+        "binary",
+        "multiclass",
+        "regression",
+        "honest",
+        "cross-fit",
+        "cross-validated",
+        "two left out",
+    ],
 )
 def test_the_level_of_a_bound_is_what_the_sentence_says(kind):
     """Against NumPy: a constant class, equal probabilities, the variance, the largest square."""

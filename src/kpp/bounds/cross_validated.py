@@ -1,7 +1,7 @@
 r"""Bounds of a model that has used every row, by the folds that its parts have not seen.
 
-Theorem 5 of docs/bounds.md. With :math:`g_q` the predictor without fold q, and losses in [0, 1], the
-mean of their risks is bounded by `folds_kl`. That is the risk of one of them, drawn at random;
+Theorem 5 of docs/bounds.md. With :math:`g_q` the predictor without fold q, and losses in [0, 1],
+the mean of their risks is bounded by `folds_kl`. That is the risk of one of them, drawn at random;
 convexity, or a count of votes, carries it over to one predictor that all of them make together.
 """
 
@@ -35,8 +35,8 @@ from kpp.bounds.combined import (
 )
 from kpp.bounds.folds_kl import folds_kl
 from kpp.bounds.informed import trivial_level
-from kpp.bounds.results import Assumption, Bound, BoundReport
 from kpp.bounds.kl import held_out_kl
+from kpp.bounds.results import Assumption, Bound, BoundReport
 from kpp.bounds.samples import Sample, seen_rows
 from kpp.forest.columns import categorical_columns
 from kpp.models.intervals import predictors_of
@@ -424,6 +424,8 @@ def _counted(sample: Sample) -> Assumption:
     if model.alpha_selection_ == "given" or record.alphas_given:
         what = "alpha" if model.alpha_selection_ == "given" else "the grid of alphas"
         return Assumption(
-            name, None, f"N = {n:,}{blend}; the caller says that {what} was not made by these labels"
+            name,
+            None,
+            f"N = {n:,}{blend}; the caller says that {what} was not made by these labels",
         )
     return Assumption(name, True, f"N = {n:,}: a fixed grid of relative alphas{blend}")

@@ -36,8 +36,8 @@ FIRST_POINTS, FALLING_POINTS = 8, 3
 # after a way down in steps of so many points. Where it has at least so many test rows, its choice
 # is precise enough.
 AROUND, AROUND_STEP, PILOT_ROWS = 2, 3, 4000
-# Where the points of the grid are counted (`regime="cross-validated"`): fewer, further apart, and all
-# there is; for each block of a blend, whose numbers multiply, fewer still.
+# Where the points of the grid are counted (`regime="cross-validated"`): fewer, further apart, and
+# all there is; for each block of a blend, whose numbers multiply, fewer still.
 COUNTED_TAUS = np.logspace(-4, 2, 13)
 COUNTED_TAUS_OF_BLOCKS = np.logspace(-3, 1, 5)
 # How often the grid may grow beyond an edge, and by how many points each time.
