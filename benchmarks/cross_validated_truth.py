@@ -1,9 +1,9 @@
 """Bounds of cross-validated models where the truth is known: how often do they fail?
 
 Run ``python benchmarks/cross_validated_truth.py --out benchmarks/results``. Rows fall into finitely
-many cells with known probabilities of the labels, so that the risk of any predictor is a finite sum.
-Every draw is a new sample, a new fit and all of its bounds. Then the same with a mistake: choices
-that are not counted, weights that are learned on the folds that bound them, folds that follow the
+many cells with known probabilities of the labels: the risk of any predictor is a finite sum. Every
+draw is a new sample, a new fit and all of its bounds. Then the same with a mistake: choices that
+are not counted, weights that are learned on the folds that bound them, folds that follow the
 labels, copies of rows in several folds.
 """
 
@@ -67,14 +67,14 @@ def truth(model: Any, bound: Any, probability: Any, values: Any) -> float:
         said = [model.classes_[task.answers(own).argmax(axis=1)] for own in scores]
         wrong = [[s != values[k] for k in range(n_labels)] for s in said]
         return float(np.mean(np.einsum("qkc,ck->qc", np.array(wrong), probability)))
-    said = bounded_prediction(model, CELLS, bound)
+    found: Any = bounded_prediction(model, CELLS, bound)
     if kind in ("vote", "average", "model"):
-        loss = np.array([said != value for value in values]).T
+        loss = np.array([found != value for value in values]).T
     elif kind == "squared loss":
-        loss = np.array([np.square(said - value) for value in values]).T
+        loss = np.array([np.square(found - value) for value in values]).T
     else:
         places = np.searchsorted(model.classes_, values)
-        full = said[:, places]
+        full = found[:, places]
         if kind == "log loss":
             loss = -np.log(full)
         else:

@@ -121,7 +121,8 @@ def bounded_prediction(model: Any, X: Any, bound: Bound, *, random_state: Any = 
     [0, 0, 0]
     """
     question = ask(model)
-    how, clip = bound.details.get("combined"), bound.details.get("clip")
+    how: str | None = bound.details.get("combined")
+    clip: Any = bound.details.get("clip")
     if not question.regime.leaves_folds_out or how is None:
         raise RefusedError(
             "bounded_prediction takes a model of regime='cross-validated' and a bound that "
