@@ -25,6 +25,7 @@ REGIMES = {
     "shared": {"regime": "shared"},
     "honest": {"regime": "honest"},
     "partition": {"regime": "honest", "center": "partition"},
+    "cross-validated": {"regime": "cross-validated", "cv": KFold(3)},
     "cross-fit": {"regime": "cross-fit", "cv": KFold(3, shuffle=True, random_state=0)},
 }
 

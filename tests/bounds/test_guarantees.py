@@ -195,7 +195,7 @@ def test_the_split_without_groups_is_that_of_the_seed():
     assert np.array_equal(model.partition_rows_, partition)
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 @pytest.mark.parametrize("estimator", [KPPRegressor, KPPClassifier])
 def test_a_number_of_folds_keeps_groups_whole(regime, estimator):
     rows, y = (DX, DY) if estimator is KPPRegressor else (X, Y)

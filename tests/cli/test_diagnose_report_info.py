@@ -275,7 +275,7 @@ def tile(data, label):
     return next(tile for tile in data["tiles"] if tile["label"] == label)
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 def test_rows_of_the_fit_give_no_guarantee_on_test_rows(run, tmp_path, regime):
     """In the honest regime the linear layer saw two fifths of the file."""
     fitting = [

@@ -105,7 +105,7 @@ def test_given_alpha_and_no_test_rows_are_said(run, tmp_path):
     assert model[-1].map_.shape[0] == 442
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 @pytest.mark.parametrize("forest", ["random-forest", "boosted"])
 def test_regimes_and_forests(run, tmp_path, regime, forest):
     out = tmp_path / "m.kpp"
@@ -269,7 +269,7 @@ def _table(tmp_path, kind):
     return frame
 
 
-@pytest.mark.parametrize("regime", ["honest", "cross-fit", "shared"])
+@pytest.mark.parametrize("regime", ["honest", "cross-fit", "cross-validated", "shared"])
 @pytest.mark.parametrize("kind", ["classes", "classes texts", "numbers", "numbers texts"])
 def test_what_is_said_of_bounds_is_so(run, tmp_path, regime, kind):
     """The claim speaks of guarantees exactly where the library has one on the training rows."""
@@ -296,14 +296,16 @@ def test_out_of_fold_is_said_with_its_trees_and_rows(run, tmp_path):
     common = ["--target", "y", "--test-size", 0, "-o", tmp_path / "m.kpp", *FEW, "-q"]
     said = {
         regime: " ".join(run("fit", tmp_path / "x.csv", *common, "--regime", regime).out.split())
-        for regime in ("shared", "honest", "cross-fit")
+        for regime in ("shared", "honest", "cross-fit", "cross-validated")
     }
     assert "slight" not in " ".join(said.values())
     # 90 rows in 5 folds: 72 to fit on, 18 left; of the honest half 36 and 9. 10 trees: 2 each.
     assert "by 2 of the 10 trees, fitted on 72 rows" in said["shared"]
     assert "fitted on 36 rows, on 10 trees that were grown on other rows" in said["honest"]
     assert "2 of the 10 trees, with coefficients fitted on 18 rows" in said["cross-fit"]
-    assert "not their average, which the model is" in said["cross-fit"]
+    assert "2 of the 10 trees, with coefficients fitted on 72 rows" in said["cross-validated"]
+    for regime in ("cross-fit", "cross-validated"):
+        assert "not their average, which the model is" in said[regime]
 
 
 def test_a_fit_that_is_no_better_than_a_constant_says_so(run, tmp_path):

@@ -61,7 +61,10 @@ def test_the_help_of_a_command_is_the_whole_help(capsys, asked):
 
 
 def test_regimes_have_their_names():
-    named = {regime.name for regime in (regimes.Shared, regimes.Honest, regimes.CrossFit)}
+    named = {
+        regime.name
+        for regime in (regimes.Shared, regimes.Honest, regimes.CrossFit, regimes.CrossValidated)
+    }
     assert {choice.value for choice in options.Regime} == named
 
 

@@ -202,7 +202,7 @@ def test_rows_that_fit_has_seen_are_no_test_rows():
 # Samples and regimes.
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 @pytest.mark.parametrize("sample", ["fit", "train", "test"])
 def test_every_regime_and_sample(regime, sample):
     model = KPPRegressor(
@@ -217,9 +217,10 @@ def test_every_regime_and_sample(regime, sample):
     families = {o.family for o in found.observables}
     assert families == {"capacity", "conditioning", "stability", "partition", "norm"}
     spread = found.to_frame().loc["norm", "spread"]
-    assert np.isfinite(spread) == (regime == "cross-fit")
+    assert np.isfinite(spread) == (regime in ("cross-fit", "cross-validated"))
     # Where every row has a leaf of its own, the share cannot be corrected for leaves.
-    allowed = {"adjusted_gain_share"} if regime == "shared" else set()
+    grown_here = regime in ("shared", "cross-validated")
+    allowed = {"adjusted_gain_share"} if grown_here else set()
     assert {o.name for o in found.observables if not np.isfinite(o.value)} <= allowed
 
 
@@ -357,7 +358,7 @@ def test_refusals(classifier):
         diagnose(classifier, X, Y, sample="fit")
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 @pytest.mark.filterwarnings("ignore:These rows were called test rows:UserWarning")
 def test_constant_columns_and_few_rows(regime):
     rng = np.random.default_rng(0)

@@ -68,6 +68,11 @@ def _models():
             ),
             *load_iris(return_X_y=True),
         ),
+        "cross-validated": (
+            KPPRegressor("extra-trees", alpha=0.1, regime="cross-validated", cv=3, **SMALL),
+            X,
+            y,
+        ),
         "cross-fit": (
             KPPRegressor("extra-trees", alpha=0.1, regime="cross-fit", cv=3, **SMALL),
             X,

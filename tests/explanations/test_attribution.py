@@ -204,7 +204,9 @@ def test_for_output():
 
 
 @pytest.mark.parametrize("centered", [False, True])
-@pytest.mark.parametrize("kind", ["regression", "multiclass", "blocks", "cross-fit"])
+@pytest.mark.parametrize(
+    "kind", ["regression", "multiclass", "blocks", "cross-fit", "cross-validated"]
+)
 def test_summary(kind, centered):
     model, X = fitted(kind)
     attribution = explain(model, X, centered=centered)

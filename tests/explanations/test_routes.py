@@ -63,7 +63,9 @@ def no_windows():
     pyplot.close("all")
 
 
-@pytest.mark.parametrize("kind", ["regression", "multiclass", "blocks", "cross-fit", "partition"])
+@pytest.mark.parametrize(
+    "kind", ["regression", "multiclass", "blocks", "cross-fit", "cross-validated", "partition"]
+)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_routes_of_a_question(routes, kind, question):
     model, X = fitted(kind)

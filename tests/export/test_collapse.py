@@ -56,6 +56,11 @@ MODELS = {
     ),
     "honest": lambda: (KPPRegressor("random-forest", regime="honest", **SETTINGS), X, Y),
     "cross-fit": lambda: (KPPRegressor("extra-trees", regime="cross-fit", **SETTINGS), X, Y),
+    "cross-validated": lambda: (
+        KPPRegressor("extra-trees", regime="cross-validated", **SETTINGS),
+        X,
+        Y,
+    ),
     "blocks": lambda: (
         KPPRegressor([("a", "random-forest"), ("b", "extra-trees")], combine="joint", **SETTINGS),
         X,

@@ -386,7 +386,7 @@ def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 def test_models_on_oblique_forests(regime):
     model = KPPRegressor(
         ObliqueForestRegressor(10), alpha=1.0, regime=regime, cv=3, random_state=0

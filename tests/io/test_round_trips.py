@@ -85,6 +85,10 @@ MODELS = {
         *numbers()
     ),
     "cross-fit": lambda: R("extra-trees", regime="cross-fit", cv=3, **SMALL).fit(*numbers()),
+    "cross-validated": lambda: R("extra-trees", regime="cross-validated", cv=3, **SMALL).fit(
+        *numbers()
+    ),
+    "cross-validated blend": lambda: C(regime="cross-validated", cv=3, **SMALL).fit(*classes()),
     "fixed": lambda: R(Forest.from_model(given_forest()), regime="fixed", **SEED).fit(*numbers()),
     "blocks": lambda: R([("a", "extra-trees"), ("b", "boosted")], combine="joint", **SMALL).fit(
         *numbers()

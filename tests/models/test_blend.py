@@ -317,7 +317,7 @@ def test_the_blends_forests_in_one_layer():
     assert len(model.fits_) == 1
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 def test_main_effects_beside_one_forest(regime):
     X, y = made_data("two")
     model = model_of("two", "extra-trees", main_effects="ladders", regime=regime).fit(X, y)

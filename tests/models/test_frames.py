@@ -100,7 +100,7 @@ def test_an_ensemble_that_takes_no_missing_values():
     assert np.array_equal(unknown, missing)
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 def test_regimes(regime):
     frame, y = table(240)
     model = small(KPPRegressor, "extra-trees", regime=regime).fit(frame, y)

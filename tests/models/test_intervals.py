@@ -70,6 +70,7 @@ def fold_predictions(model, X):
         {"forest": "extra-trees"},
         {"regime": "honest"},
         {"regime": "cross-fit"},
+        {"regime": "cross-validated"},
         {"forest": "random-forest", "alpha_selection": "regrown"},
     ],
     ids=str,

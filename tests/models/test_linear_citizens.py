@@ -100,7 +100,7 @@ def test_behind_a_column_transformer():
     assert pipeline.score(table, y) > 0.7
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 def test_pickled_models_predict_alike(cancer, regime):
     X, y = cancer
     model = small(KPPClassifier, regime=regime).fit(X, y)

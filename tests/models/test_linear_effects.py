@@ -99,7 +99,7 @@ def test_a_joint_layer_is_scikit_learns_on_the_whole_matrix(task):
     np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 @pytest.mark.parametrize("combine", ["joint", "auto"])
 def test_every_regime_reads_the_columns_of_the_rows_that_grow_its_trees(regime, combine):
     X, y = made_data("numbers")
@@ -109,6 +109,8 @@ def test_every_regime_reads_the_columns_of_the_rows_that_grow_its_trees(regime, 
         assert len(blocks) == 3
         tests = [test for _, test in model.folds_]
         seen = [np.setdiff1d(np.arange(len(y)), [*tests[q], *tests[q - 2]]) for q in range(3)]
+    elif regime == "cross-validated":
+        seen = [train for train, _ in model.folds_]
     else:
         seen = [np.arange(len(y)) if regime == "shared" else model.partition_rows_]
     for block, rows in zip(blocks, seen, strict=True):
@@ -150,7 +152,7 @@ def test_nothing_changes_beyond_the_training_range():
     assert len(np.unique(model.at(steps).linear_values[0][:, 0])) == 500
 
 
-@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
 @pytest.mark.parametrize("alpha", ["auto", 1.0])
 def test_columns_that_a_forest_takes_for_categories_have_no_term(regime, alpha):
     X, y = made_data("numbers")

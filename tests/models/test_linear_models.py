@@ -23,7 +23,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from kpp import Forest, KPPClassifier, KPPRegressor
 from kpp.geometry import BlockMap
 
-REGIMES = ["shared", "honest", "cross-fit"]
+REGIMES = ["shared", "honest", "cross-fit", "cross-validated"]
 
 
 @pytest.fixture(scope="module")

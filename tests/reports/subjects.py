@@ -92,6 +92,14 @@ def _kinds():
             KPPRegressor("extra-trees", alpha=0.1, regime="cross-fit", cv=3, **SMALL),
             *diabetes,
         ),
+        "two left out": (
+            KPPClassifier("extra-trees", regime="cross-validated", cv=3, **SMALL),
+            *cancer,
+        ),
+        "cross-validated": (
+            KPPRegressor("extra-trees", alpha=0.1, regime="cross-validated", cv=3, **SMALL),
+            *diabetes,
+        ),
         "fixed": (
             KPPClassifier(FrozenEstimator(other), regime="fixed", alpha=1e-3),
             cancer[0][60:],

@@ -595,7 +595,18 @@ def test_the_sentence_of_any_bound(holds, level, quantity):
         assert "not a bound on the risk" in text
 
 
-@pytest.mark.parametrize("kind", ["binary", "multiclass", "regression", "honest", "cross-fit"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "binary",
+        "multiclass",
+        "regression",
+        "honest",
+        "cross-fit",
+        "cross-validated",
+        "two left out",
+    ],
+)
 def test_the_level_of_a_bound_is_what_the_sentence_says(kind):
     """Against NumPy: a constant class, equal probabilities, the variance, the largest square."""
     model, _, y, (_, train_y) = made(kind)
@@ -610,6 +621,10 @@ def test_the_level_of_a_bound_is_what_the_sentence_says(kind):
             level = bound["trivial_level"]
             if "one class for all" in words:
                 expected = 1 - np.unique(own, return_counts=True)[1].max() / len(own)
+            elif "same probabilities for all" in words:
+                share = np.unique(own, return_counts=True)[1] / len(own)
+                log = bound["quantity"].startswith("log loss")
+                expected = -np.sum(share * np.log(share)) if log else share[0] * share[1]
             elif "same probability for every class" in words:
                 expected = np.log(len(np.unique(train_y)))
             elif "predicting 0 has a squared loss of at most" in words:

@@ -34,7 +34,8 @@ def several_forests():
     return model.fit(X_train, y_train), X[1::2], y[1::2], (X_train, y_train)
 
 
-KINDS = ["binary", "multiclass", "regression", "several targets", "honest", "cross-fit", "fixed"]
+KINDS = ["binary", "multiclass", "regression", "several targets", "honest", "fixed"]
+KINDS += ["cross-fit", "cross-validated"]
 KINDS += ["leaves", "arrays", "boosted", "scaled", "table", "several forests"]
 
 

@@ -1,5 +1,7 @@
 """Section 7 of the paper, and bounds that are not trivial: what is guaranteed about the risk."""
 
+from kpp.bounds.combined import bounded_prediction
+from kpp.bounds.folds_kl import folds_kl
 from kpp.bounds.gains import GainInterval, entropy_gain_limits, variance_gain_limits
 from kpp.bounds.informed import informed_bounds
 from kpp.bounds.kl import binary_kl, held_out_kl, kl_inverse, smallest_rows
@@ -28,9 +30,11 @@ __all__ = [
     "bias_variance",
     "binary_kl",
     "bound_path",
+    "bounded_prediction",
     "common_refinement",
     "effective_dimension",
     "entropy_gain_limits",
+    "folds_kl",
     "gram_spectrum",
     "held_out_kl",
     "informed_bounds",

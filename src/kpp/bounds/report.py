@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from kpp._checks import RefusedError
 from kpp._parallel import one_blas_thread
 from kpp.bounds.assumptions import (
     Range,
@@ -13,6 +14,7 @@ from kpp.bounds.assumptions import (
     representation_assumption,
     rows_assumption,
 )
+from kpp.bounds.cross_validated import cross_validated_bounds
 from kpp.bounds.grouped import group_bounds
 from kpp.bounds.informed import NO_LIMITS, held_out_parts, informed_on, trivial_level
 from kpp.bounds.predictors import LinearPredictor
@@ -34,6 +36,7 @@ def risk_bounds(
     groups: Any = None,
     independent_duplicates: bool = False,
     radius: float | None = None,
+    unlabelled: Any = None,
 ) -> BoundReport:
     r"""Bound the risk of a fitted model, and say which of the bounds are guarantees.
 
@@ -41,8 +44,9 @@ def risk_bounds(
     (RG-02, CL-02), the uniform squared-loss bound with the printed constant and the one that its
     proof gives (RG-03), the uniform logistic bound and its calibration to the 0/1 error (CL-03).
     On the fit fold of an honest, fixed or cross-fit model follow the informed bounds. On test rows
-    follows the plain held-out bound of the model. All speak of the unweighted risk, also where the
-    fit had weights.
+    follows the plain held-out bound of the model. The parts of a cross-validated model are bounded
+    on the folds that they have not seen, instead of all these. All speak of the unweighted risk,
+    also where the fit had weights.
 
     Parameters
     ----------
@@ -71,6 +75,10 @@ def risk_bounds(
         B, fixed before the sample, with :math:`\|\hat w\| \le B` over all scores (fit with
         ``max_norm=B``): the paper's bounds are then those that it states, and can be guarantees
         on the fit fold. In the cross-fit regime it holds for the coefficients of every fold.
+    unlabelled : array-like or data frame of shape (n_unlabelled, n_features), optional
+        Rows without labels, drawn like the others, which fit has not used; for a classifier of the
+        regime "cross-validated" and ``sample="fit"``. On them the folds' predictors and the model
+        are compared, which bounds the 0/1 error of the model itself.
 
     Returns
     -------
@@ -104,6 +112,18 @@ def risk_bounds(
         question, X, y, sample, groups=groups, independent_duplicates=independent_duplicates
     )
     is_regression = data.n_classes == 0
+    if sample == "fit" and question.regime.leaves_folds_out:
+        if ball is not None:
+            raise RefusedError(
+                "radius belongs to the paper's bounds, and on the rows of a cross-validated fit "
+                "there are none: its trees have seen the labels of its linear layers. Leave it "
+                "out, or use sample='test'."
+            )
+        return cross_validated_bounds(data, delta, limits, unlabelled)
+    if unlabelled is not None:
+        raise RefusedError(
+            "unlabelled rows are of use for sample='fit' of regime='cross-validated' alone."
+        )
     if data.by_folds:
         found = _by_folds(data, delta, limits, ball)
     else:

@@ -206,10 +206,10 @@ def bounds_claim(pipeline: Any, *, independent_duplicates: bool = False) -> str:
             "categories were prepared on all of them, in every regime. A bound on test rows can be "
             f"a guarantee (kpp report{'' if is_classifier else ' with --y-range'})."
         )
-    if regime.grows_on_fit_rows:
+    if regime.grows_on_fit_rows and not regime.leaves_folds_out:
         return (
             "Bounds on the training rows are diagnostics here, not guarantees: those need "
-            f"--regime honest{needs_limits}."
+            f"--regime cross-validated or --regime honest{needs_limits}."
         )
     if question.model.fit_record_.is_grouped:
         of_folds = regime.averages_folds
@@ -227,6 +227,8 @@ def bounds_claim(pipeline: Any, *, independent_duplicates: bool = False) -> str:
             "Python cv=KFold(5, shuffle=True)."
         )
     whose = "the predictor of each fold" if regime.averages_folds else "the model"
+    if regime.leaves_folds_out:
+        whose = "the vote and the averages of the folds' predictors"
     condition = (
         "the rows are independent draws"
         if is_classifier

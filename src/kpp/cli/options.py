@@ -47,6 +47,7 @@ class Regime(StrEnum):
     shared = "shared"
     honest = "honest"
     cross_fit = "cross-fit"
+    cross_validated = "cross-validated"
 
 
 class Level(StrEnum):

@@ -253,7 +253,10 @@ def _further_figures(
     seen = sample.kind == "test" and seen_rows(
         sample.question, sample.rows, independent_duplicates=True
     )
-    depends = sample.question.regime.grows_on_fit_rows and (sample.kind != "test" or bool(seen))
+    regime = sample.question.regime
+    # Parts that have left out a fold are bounded there.
+    on_fit = sample.kind != "test" and not regime.leaves_folds_out
+    depends = regime.grows_on_fit_rows and (on_fit or bool(seen))
     found = {"alpha_on_edge": float(on_edge), "label_dependent": float(depends)}
     if sample.n_classes:
         n_rows = len(sample.rows)

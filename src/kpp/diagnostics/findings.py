@@ -216,7 +216,7 @@ CHECKS: tuple[Check, ...] = (
         True,
         DEFINITION,
         "The forest has seen the labels of the fit (PB-04).",
-        "Use regime='honest' where a guarantee is needed.",
+        "Use regime='cross-validated' or 'honest' where a guarantee is needed.",
     ),
     Check(
         "KPP010",

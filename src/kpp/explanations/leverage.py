@@ -92,7 +92,7 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
     Parameters
     ----------
     model : KPPRegressor, or Pipeline that ends in one
-        Fitted, in any regime but cross-fit.
+        Fitted, in any regime but cross-fit and cross-validated.
     y : array-like of shape (n_rows,) or (n_rows, n_targets)
         The target of the fit, all of its rows.
     sample_weight : array-like of shape (n_rows,), optional
@@ -139,8 +139,8 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
         )
     if question.regime.averages_folds:
         raise ValueError(
-            "In the cross-fit regime no single linear layer has seen all rows: there is no hat "
-            "matrix of the average. Use oof_prediction_."
+            f"In the {question.regime.name} regime no single linear layer has seen all rows: "
+            "there is no hat matrix of the average. Use oof_prediction_."
         )
     if question.model.blend_weights_ is not None:
         raise RefusedError(

@@ -175,13 +175,14 @@ def explain_training_rows(
         own = place[np.searchsorted(fit_rows, fit.rows, sorter=place)]
         # k(x_i, x) in the map of the very layer that row i was fitted in.
         own_kernel, own_dual = here.gram(train)[0], share * fit.dual[:, chosen.index]
-        # Only in a blend has a row several layers: k is then the kernel of all blocks.
+        # A row has several layers in a blend, and where folds overlap: k is then the kernel of
+        # all of them.
         kernel[own] += own_kernel
         r[own] += own_dual
         contributions[own] += own_dual * own_kernel
         if fit.center is not None:
             partition += share * float(here.matvec(fit.center.node_coef[chosen.index])[0])
-    if question.model.blend_weights_ is not None:
+    if question.model.dual_coef_ is None:
         r[:] = np.nan
     for bare in question.model.bare_fits_ or ():
         share = chosen.sign * bare.share[chosen.index]

@@ -261,11 +261,14 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     _sample(model, fields, n_rows)
     is_blend = fields["blend"] is not None
     model.dual_coef_ = fields["dual_coef_"]
-    require(is_blend == (model.dual_coef_ is None), "only a blend has no dual coefficients")
+    # Nor has a model whose folds overlap: a row is in several of its layers.
+    has_none = is_blend or REGIMES[model.regime_].leaves_folds_out
+    require(has_none == (model.dual_coef_ is None), "only a blend has no dual coefficients")
     if is_blend:
         alphas = list(by_block(fields["alpha_"], model, "alpha_").values())
     else:
         alphas = [fields["alpha_"]]
+    if not has_none:
         floats(model.dual_coef_, "dual_coef_", (n_rows, n_scores))
     require(all(is_number(a) and a > 0 for a in alphas), "alpha_ must be positive")
     model.alpha_ = fields["alpha_"]

@@ -17,7 +17,10 @@ from kpp.models.record import CALLER_WEIGHTS, CLASS_WEIGHTS, FOLDS, FitRecord
 from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES
 
 # Came later than the others, within a format.
-LATER: FieldTable = {"target_digest": Field(since=2, default=None)}
+LATER: FieldTable = {
+    "target_digest": Field(since=2, default=None),
+    "n_candidates": Field(since=2, default=1),
+}
 RECORD = required(*(f.name for f in fields(FitRecord) if f.name not in LATER)) | LATER
 DIGEST = re.compile(r"[0-9a-f]{32}")
 
@@ -54,6 +57,8 @@ def decode_record(stored: Any, model: KPPLinearModel) -> FitRecord:
     whole(stored["divided_groups"], "divided_groups", 0, most)
     require(is_number(stored["tol"]), "tol of the fit must be a number")
     whole(stored["max_iter"], "max_iter", 0, 2**62)
+    counts = REGIMES[model.regime_].leaves_folds_out
+    whole(stored["n_candidates"], "n_candidates", 1, 2**62 if counts else 1)
     digest = stored["target_digest"]
     right = digest is None or (isinstance(digest, str) and DIGEST.fullmatch(digest) is not None)
     require(right, "target_digest must be 32 hexadecimal digits")

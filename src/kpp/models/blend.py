@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -13,11 +14,12 @@ from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.steps import bare_steps
 from kpp.geometry.maps import PathMap
-from kpp.models.blend_plans import BlendPlan
+from kpp.models.blend_plans import BlendBlock, BlendPlan
 from kpp.models.data import FitData
 from kpp.models.fits import BareFit, LinearFit, MapPart
 from kpp.models.fitting import FittedPlan, fit_plan
 from kpp.models.fold_predictors import FoldPredictors, folds_of_rows
+from kpp.models.lattice import lattice_weights
 from kpp.models.plans import Splits
 from kpp.models.selection import LayerSettings
 from kpp.models.tasks import Task
@@ -72,13 +74,17 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
         assert layer.out_of_fold is not None
         names.append(block.name)
         scores.append(layer.out_of_fold)
-        # A bare ensemble brings a constant of its own, which a model without intercept has not.
-        if block.bare is not None and settings.fit_intercept:
+        if _takes_bare(block, plan, settings):
+            assert block.bare is not None
             names.append(block.name + BARE)
             scores.append(block.bare)
     settings.progress(BLENDING, 0, 1)
     candidates = np.array(scores)
-    theta, constant = _weights(candidates, target, weight, settings)
+    n_candidates = 1
+    if plan.weights_are_counted:
+        theta, constant, n_candidates = lattice_weights(candidates, target, weight, settings)
+    else:
+        theta, constant = _weights(candidates, target, weight, settings)
     theta_of = dict(zip(names, theta, strict=True))
     n_folds = len(plan.blocks[0].maps)
     # What belongs to a fold stands together, as in the map.
@@ -102,7 +108,12 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
                 intercept += bare.share * bare.intercept
             coefs[q].append(coef)
     all_fits, all_bare = [*chain.from_iterable(fits)], [*chain.from_iterable(bare_fits)]
-    out_of_fold, nested = _nested(candidates, target, weight, settings, plan.splits)
+    if plan.weights_are_counted:
+        # The same weights in every fold, or the model would not be the average of its folds.
+        out_of_fold = np.einsum("jk,jik->ik", theta, candidates) + constant
+        nested = [(theta, constant)] * len(plan.splits)
+    else:
+        out_of_fold, nested = _nested(candidates, target, weight, settings, plan.splits)
     nested_theta = [dict(zip(names, theta, strict=True)) for theta, _ in nested]
     settings.progress(BLENDING, 1, 1)
     plans = fitted.items()
@@ -135,7 +146,22 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
             out_of_fold=settings.task.answers(out_of_fold).reshape(len(rows), -1),
             classes=classes,
         ),
+        # Alphas of the blocks, and weights: every combination might have been chosen.
+        n_candidates=n_candidates * math.prod(layer.n_candidates for layer in fitted.values()),
     )
+
+
+def _takes_bare(block: BlendBlock, plan: BlendPlan, settings: LayerSettings) -> bool:
+    """Whether the bare ensemble of a block is a candidate."""
+    # A bare ensemble brings a constant of its own, which a model without intercept has not.
+    if block.bare is None or not settings.fit_intercept:
+        return False
+    if not plan.weights_are_counted or settings.task.classes is None:
+        return True
+    # Shares of classes are no log-odds: weights that add up to 1 would have no use for them.
+    first = block.maps[0]
+    assert isinstance(first, PathMap)  # linear terms have no bare ensemble
+    return first.forest.bare is not None and first.forest.bare.combines == "sum"
 
 
 def _fold_fits(

@@ -59,12 +59,16 @@ class BlendPlan:
     folds : list of (int array, int array), optional
         Rows that the layer of each fold is fitted on, and those that it predicts, where the
         former are not `splits`.
+    weights_are_counted : bool
+        Whether the weights come from a finite set that is known beforehand, the same in every
+        fold: see `kpp.models.lattice`.
     """
 
     blocks: Sequence[BlendBlock]
     splits: Splits
     fit_rows: AnyArray
     folds: Splits | None = None
+    weights_are_counted: bool = False
 
     @property
     def map(self) -> BlockMap:
@@ -164,6 +168,8 @@ class CrossFitBlock:
         The rows that the layer of each fold is fitted on, and those that it predicts.
     bare : array of shape (n_rows, n_scores), optional
         Scores of each fold by its own bare ensemble.
+    layers_are_folds : bool
+        As in `FitPlan`.
     """
 
     name: str
@@ -171,6 +177,7 @@ class CrossFitBlock:
     fits: list[AnyArray]
     tests: list[AnyArray]
     bare: FloatArray | None
+    layers_are_folds: bool = False
 
     def plan(self, splits: Splits) -> FitPlan:
         """A linear layer for every fold; their average is the candidate."""
@@ -181,7 +188,15 @@ class CrossFitBlock:
         ]
         layers = [Layer(fold.train, fold.train_rows, fold.part) for fold in folds]
         whole = BlockMap([(of_fold(self.name, q), block) for q, block in enumerate(self.maps)])
-        return FitPlan(whole, rows, rows, layers, folds, is_relative=True)
+        return FitPlan(
+            whole,
+            rows,
+            rows,
+            layers,
+            folds,
+            is_relative=True,
+            layers_are_folds=self.layers_are_folds,
+        )
 
     def bare_of_fold(self, q: int) -> FoldBare:
         """The forest of the fold."""
@@ -194,6 +209,8 @@ def cross_fit_blocks(
     rows_of_groups: list[AnyArray],
     fits: list[AnyArray],
     tests: list[AnyArray],
+    *,
+    layers_are_folds: bool = False,
 ) -> list[CrossFitBlock]:
     """Grow every forest once for each fold.
 
@@ -205,13 +222,15 @@ def cross_fit_blocks(
         The forests.
     rows_of_groups, fits, tests : lists of int arrays
         For each fold the rows to grow on, to fit on and to predict.
+    layers_are_folds : bool
+        As in `FitPlan`.
 
     Returns
     -------
     blocks : list of CrossFitBlock
     """
     classes = _classes(data, grower)
-    forests = grower.in_groups(data, rows_of_groups)
+    forests = grower.in_groups(data, rows_of_groups, are_alike=layers_are_folds)
     blocks = []
     for k, (name, spec) in enumerate(grower.specs):
         own = [of_group[k] for of_group in forests]
@@ -220,13 +239,13 @@ def cross_fit_blocks(
         for forest, rows in zip(own, rows_of_groups, strict=True):
             moving = None if bare is None else moving_splits(forest, classes)
             maps.append(grower.weigh(spec, forest, data.take(rows), moving).on(data.X))
-        blocks.append(CrossFitBlock(name, maps, fits, tests, bare))
+        blocks.append(CrossFitBlock(name, maps, fits, tests, bare, layers_are_folds))
     if grower.is_linear:
         groups = zip(rows_of_groups, forests, strict=True)
         terms: list[MapBlock] = [
             grower.linear_map(data.take(rows), own).on(data.X) for rows, own in groups
         ]
-        blocks.append(CrossFitBlock(LINEAR, terms, fits, tests, None))
+        blocks.append(CrossFitBlock(LINEAR, terms, fits, tests, None, layers_are_folds))
     return blocks
 
 

@@ -50,12 +50,14 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         All nodes, or one indicator per leaf.
     normalize : {"forest", "tree"}, default="forest"
         Divide by the forest mass, or every tree by its own mass.
-    regime : {"shared", "honest", "cross-fit", "fixed"}, default="shared"
+    regime : {"shared", "honest", "cross-fit", "cross-validated", "fixed"}, default="shared"
         Which labels the forest has seen. "shared" (PB-04): the same as the linear layer, the most
         accurate, and bounds are diagnostics only. "honest" (PB-02): the forest is grown on one
         part of the rows and the linear layer fitted on the other. "cross-fit" (PB-03): for each
         fold q, trees grown without the folds q and q + 1, and a linear layer fitted on q + 1; the
-        predictor is their average. "fixed" (PB-01): the caller asserts that the given forest saw
+        predictor is their average. "cross-validated": for each fold q, trees and linear layer of
+        all other rows; their average has used every row, and its risk is bounded by the folds that
+        its parts have not seen. "fixed" (PB-01): the caller asserts that the given forest saw
         other data.
     alpha : "auto" or float, default="auto"
         Penalty. The loss is averaged: scikit-learn's ``C = 1 / (sum of weights * alpha)``.
@@ -127,10 +129,12 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         b.
     dual_coef_ : None or array of shape (n_fit_rows, 1) or (n_fit_rows, n_classes)
         v, with :math:`w = \Phi^\top v`; in the cross-fit regime fold by fold, and beyond what the
-        penalty shrinks to. None for a blend, whose layers have their own.
+        penalty shrinks to. None where rows are in several layers: in a blend, and in the
+        cross-validated regime.
     fits_ : list of LinearFit
         The linear layers as they were fitted; the model is the sum of their shares. One, or one
-        for each fold of the cross-fit regime, or one for each block of a blend.
+        for each fold of the cross-fit and cross-validated regimes, or one for each block of a
+        blend, or all of these.
     fold_fits_ : list of LinearFit, or None
         Those that made the out-of-fold predictions; None for a blend.
     fold_predictors_ : FoldPredictors or None

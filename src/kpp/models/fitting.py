@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ class FittedPlan:
     intercept : array of shape (n_scores,)
         b.
     dual : array of shape (n_fit_rows, n_scores), optional
-        r, beyond what the penalty shrinks to; None for a blend, whose layers have their own.
+        r, beyond what the penalty shrinks to; None where a row is in several layers, as in a blend.
     alpha : float
         The penalty; of several layers the mean. For a blend a dict by block.
     alphas, cv_scores : arrays of shape (n_alphas,)
@@ -55,6 +55,8 @@ class FittedPlan:
         The bare ensembles of a blend.
     fold_predictors : FoldPredictors, optional
         The predictors of the folds; a blend has these, too.
+    n_candidates : int
+        Where the choices are counted, among how many fits of given grids they were made.
     """
 
     map: MapBlock
@@ -72,6 +74,7 @@ class FittedPlan:
     score: float | None = None
     bare_fits: list[BareFit] = field(default_factory=list)
     fold_predictors: FoldPredictors | None = None
+    n_candidates: int = 1
 
 
 @one_blas_thread()
@@ -110,6 +113,11 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
     layers = plan.layers
     # What a relative alpha of 1 is on each layer's own map: cross-fit layers differ in scale.
     units = [settings.unit(layer.map, weight[layer.rows]) for layer in layers]
+    is_relative = plan.is_relative
+    if plan.layers_are_folds and (settings.alphas is not None or not is_relative):
+        # Numbers of the caller's, the same on every map: what they are relative to all maps
+        # together would know of every fold.
+        units, is_relative = [1.0] * len(units), False
     unit = float(np.mean(units))
     selection = None
     if settings.alpha is None:
@@ -119,21 +127,16 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
             weight,
             settings,
             unit=unit,
-            is_relative=plan.is_relative,
+            is_relative=is_relative,
             offset=offset,
         )
     fold_fits = fold_predictors = None
+    out_of_fold = None
     if selection is not None:
         fold_fits = [_fold_fit(found, rows, center) for found in selection.solutions]
-        fold_predictors = FoldPredictors(
-            fits=fold_fits,
-            bare=[],
-            constant=np.zeros((len(fold_fits), settings.task.loss.n_scores)),
-            fold_of_row=folds_of_rows([fold.test_rows for fold in plan.folds], len(rows)),
-            target=target,
-            out_of_fold=settings.task.answers(selection.out_of_fold).reshape(len(rows), -1),
-            classes=settings.task.classes,
-        )
+        out_of_fold = selection.out_of_fold
+    tests = [fold.test_rows for fold in plan.folds]
+    at_tests = [fold.test for fold in plan.folds] if plan.layers_are_folds else []
     plan.folds.clear()  # their leaf ids are not needed any more
     solved, alphas = [], []
     for q, (layer, own_unit) in enumerate(zip(layers, units, strict=True)):
@@ -156,7 +159,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
     progress(FITTING, len(layers), len(layers))
     # Layers have maps of their own, side by side in the model's: their average has the coefficients
     # c_q w_q on block q and the intercept sum_q c_q b_q.
-    shares = _shares(solved)
+    shares = _shares(solved, of_folds=plan.layers_are_folds)
     dual = np.zeros((len(rows), shares.shape[1]))
     coefficients, intercept, fits = [], np.zeros(shares.shape[1]), []
     for layer, found, alpha, share in zip(layers, solved, alphas, shares, strict=True):
@@ -183,6 +186,27 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         node_coef = node_coef + center.node_coef
     if len(fits) == 1:
         vars(fits[0])["node_coef"] = node_coef  # kept once
+    cv_scores = None if selection is None else selection.cv_scores
+    if plan.layers_are_folds:
+        # The layers themselves, each solved anew: what a search leaves behind in a solver depends
+        # on the points that it has gone through, and so on all folds.
+        fold_fits = [replace(fit, share=1.0) for fit in fits]
+        out_of_fold = np.empty((len(rows), shares.shape[1]))
+        for layer, found, test, own in zip(layers, solved, at_tests, tests, strict=True):
+            out_of_fold[own] = layer.map.gram_matvec(found.dual[0], at=test) + found.intercept[0]
+        if selection is not None and cv_scores is not None:
+            merit = settings.task.merit(target, out_of_fold, weight, settings.scoring)
+            cv_scores[selection.best] = merit
+    if fold_fits is not None and out_of_fold is not None:
+        fold_predictors = FoldPredictors(
+            fits=fold_fits,
+            bare=[],
+            constant=np.zeros((len(fold_fits), settings.task.loss.n_scores)),
+            fold_of_row=folds_of_rows(tests, len(rows)),
+            target=target,
+            out_of_fold=settings.task.answers(out_of_fold).reshape(len(rows), -1),
+            classes=settings.task.classes,
+        )
     alpha = _alpha(settings, selection, unit)
     if settings.max_norm is not None:
         alpha = float(np.mean(alphas))
@@ -190,15 +214,18 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         map=plan.map,
         node_coef=node_coef,
         intercept=_moved(intercept, center),
-        dual=dual,
+        # In several maps at once a row has no coefficient of its own.
+        dual=None if plan.layers_are_folds else dual,
         alpha=alpha,
         alphas=np.array([alpha]) if selection is None else selection.taus * unit,
-        cv_scores=None if selection is None else selection.cv_scores,
-        out_of_fold=None if selection is None else selection.out_of_fold,
+        cv_scores=cv_scores,
+        out_of_fold=out_of_fold,
         fits=fits,
         fold_fits=fold_fits,
         n_iter=sum(found.n_iter for found in solved),
         fold_predictors=fold_predictors,
+        # All points of the grid that the search might have gone through, not those that it has.
+        n_candidates=1 if selection is None else len(settings.grid(1.0)),
     )
 
 
@@ -318,14 +345,15 @@ def _coefficients(phi: MapBlock, dual: FloatArray) -> FloatArray:
     return coef
 
 
-def _shares(solved: list[Solutions]) -> FloatArray:
+def _shares(solved: list[Solutions], *, of_folds: bool) -> FloatArray:
     """Factor of each layer in each score, shape (n_layers, n_scores).
 
-    A score whose class a layer's rows lack is averaged over the other layers.
+    A score whose class a layer's rows lack is averaged over the other layers; not where the model
+    must be the plain average of its folds, of which each has such a score as it is.
     """
     n_scores = solved[0].dual.shape[2]
-    if len(solved) == 1:
-        return np.ones((1, n_scores))
+    if len(solved) == 1 or of_folds:
+        return np.full((len(solved), n_scores), 1.0 / len(solved))
     seen = np.array([np.ones(n_scores, bool) if s.seen is None else s.seen for s in solved])
     if not seen.any(axis=0).all():
         raise ValueError(

@@ -161,10 +161,10 @@ def leave_one_fold_out(
             "Leave-one-fold-out is that of one linear layer, and this model blends several: its "
             "oof_prediction_ are out of fold. Use combine='joint' for a model of one layer."
         )
-    if model.regime == "cross-fit":
+    if model.regime in ("cross-fit", "cross-validated"):
         raise ValueError(
-            "regime='cross-fit' has folds of its own, and its model is the average over them: use "
-            "another regime, or alpha='auto', whose oof_prediction_ are out of fold."
+            f"regime={model.regime!r} has folds of its own, and its model is the average over "
+            "them: use another regime, or alpha='auto', whose oof_prediction_ are out of fold."
         )
     alpha = _alpha(model, alpha)
     unfitted = clone(model).set_params(alpha=alpha)

@@ -347,6 +347,7 @@ class Grower:
         *,
         share_columns: bool = False,
         held_out: Sequence[AnyArray] | None = None,
+        are_alike: bool = False,
     ) -> list[list[Forest]]:
         """Grow a share of the trees on each set of rows.
 
@@ -361,6 +362,9 @@ class Grower:
             the same object in every group.
         held_out : list of int arrays, optional
             Rows on which each group may stop early.
+        are_alike : bool
+            Whether all groups have the same number of trees, and together a few more than were
+            asked for, where these cannot be divided.
 
         Returns
         -------
@@ -385,7 +389,8 @@ class Grower:
                 if share_columns and traits_of(spec).by_columns_alone:
                     forests[q].append(shared[k])
                     continue
-                group = self._one_group(spec, q, n_groups, len(rows), n_jobs)
+                place = 0 if are_alike else q  # the first groups have the trees that are left over
+                group = self._one_group(spec, q, n_groups, len(rows), n_jobs, place)
                 forests[q].append(self.grow(group, own, seeds[q][k], held_out=stop_on))
             self.progress(GROWING, next(done), n_groups)
 
@@ -419,7 +424,13 @@ class Grower:
         return 0 if n_threads == 1 else n_groups // n_threads * n_threads
 
     def _one_group(
-        self, spec: Any, q: int, n_groups: int, n_rows: int, n_jobs: int | None = None
+        self,
+        spec: Any,
+        q: int,
+        n_groups: int,
+        n_rows: int,
+        n_jobs: int | None = None,
+        place: int = 0,
     ) -> Any:
         """The ensemble of group q: its share of the trees; boosters keep all their rounds."""
         if isinstance(spec, str):
@@ -434,7 +445,7 @@ class Grower:
             seeds = check_random_state(seed).randint(LARGEST_SEED, size=n_groups)
             spec.set_params(**{name: int(seeds[q])})
         if traits_of(spec).splits_into_groups:
-            n_trees = spec.n_estimators // n_groups + (q < spec.n_estimators % n_groups)
+            n_trees = spec.n_estimators // n_groups + (place < spec.n_estimators % n_groups)
             spec.set_params(n_estimators=max(1, n_trees))
         return spec
 

@@ -307,7 +307,8 @@ def _alpha(model: KPPLinearModel) -> Assumption:
     if model.blend_weights_ is not None:
         why = "the weights of a blend come from predictors that have seen this fold"
         return Assumption(name, False, why)
-    if len(model.alphas_) > 1 or not model.fit_record_.alphas_given:
+    is_chosen = model.alpha_selection_ != "given"
+    if is_chosen and (len(model.alphas_) > 1 or not model.fit_record_.alphas_given):
         why = "alpha was chosen by the out-of-fold errors themselves; give alphas=[alpha]"
         return Assumption(name, False, why)
     return Assumption(name, None, "the caller gave one, and says that it is not from these labels")
@@ -315,10 +316,11 @@ def _alpha(model: KPPLinearModel) -> Assumption:
 
 def _from_other_rows(model: KPPLinearModel) -> Assumption:
     name, record, regime = "one way from the other folds' rows", model.fit_record_, regime_of(model)
-    if regime.averages_folds:
+    if regime.averages_folds and not regime.leaves_folds_out:
         why = "trees and linear layer have different folds, in an order: regime='honest' has not"
         return Assumption(name, False, why)
-    if regime.grows_on_fit_rows and model.alpha_selection_ == "fold-grown":
+    of_all_trees = regime.grows_on_fit_rows and not regime.leaves_folds_out
+    if of_all_trees and model.alpha_selection_ == "fold-grown":
         why = (
             "alpha is carried by the scale of all trees, and columns are read from all rows; use "
             "alpha_selection='regrown', or regime='honest'"

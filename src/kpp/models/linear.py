@@ -34,7 +34,7 @@ from kpp.models.grower import Grower, check_map_parameters, takes_nan
 from kpp.models.plans import Splitter
 from kpp.models.record import FitRecord
 from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES, Regime
-from kpp.models.selection import LayerSettings
+from kpp.models.selection import LayerSettings, counted_taus
 from kpp.models.tasks import Task
 from kpp.scores import AdditiveForest, RoutedRows, routed_rows
 
@@ -192,6 +192,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
             max_iter=self.max_iter,
             progress=progress,
             n_jobs=self.n_jobs,
+            taus=counted_taus(is_blend=blocks.is_blend) if regime.leaves_folds_out else None,
         )
         # A model that shrinks to a blend is one layer on its map.
         is_blend = blocks.is_blend and regime.center == "zero"
@@ -242,6 +243,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
         scores = fitted.out_of_fold
         self.oof_prediction_ = None if scores is None else task.answers(scores)
         self.n_iter_ = max(1, fitted.n_iter)
+        if REGIMES[self.regime_].leaves_folds_out:
+            self.fit_record_ = replace(self.fit_record_, n_candidates=fitted.n_candidates)
         self.blend_weights_, self.blend_score_ = fitted.weights, fitted.score
         self.bare_fits_ = None if fitted.weights is None else fitted.bare_fits
         self.additive_ = AdditiveForest.from_coefficients(
@@ -285,7 +288,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
                 f"strictly between 0 and 1; got {self.honest_fraction!r}."
             )
         return kind(
-            splitter=Splitter(self.cv, self.random_state, is_classifier(self)),
+            splitter=Splitter(self.cv, self.random_state, is_classifier(self) and kind.stratifies),
             chooses_alpha=self._is_auto(),
             alpha_selection=self.alpha_selection,
             honest_fraction=self.honest_fraction,

@@ -113,6 +113,9 @@ class FitPlan:
         carried relative to it; otherwise, as in the paper, it is the same number everywhere.
     center : FitPlan, BlendPlan or Center, optional
         A model that is fitted first, and shrunk to; or its coefficients.
+    layers_are_folds : bool
+        Whether the layers are those of the folds, each fitted on all rows but its fold: they are
+        then the predictors of the folds, too.
     """
 
     map: MapBlock
@@ -122,6 +125,7 @@ class FitPlan:
     folds: list[Fold]
     is_relative: bool = False
     center: FitPlan | BlendPlan | Center | None = None
+    layers_are_folds: bool = False
 
 
 def plan_on_one_map(

@@ -58,6 +58,9 @@ class FitRecord:
     target_digest : str or None
         128 bits of the target that the linear layers were fitted on, which tell it from any other;
         None in older files.
+    n_candidates : int
+        Among how many fits of grids that were known beforehand alpha and weights were chosen, in
+        the regime "cross-validated", whose bounds count them.
 
     Examples
     --------
@@ -84,6 +87,7 @@ class FitRecord:
     tol: float = 1e-8
     max_iter: int = 1000
     target_digest: str | None = None
+    n_candidates: int = 1
 
     @property
     def is_grouped(self) -> bool:

@@ -76,6 +76,10 @@ class Regime(ABC):
     grows_on_fit_rows: ClassVar[bool] = False
     # Whether the model is the average of linear layers, one for each fold.
     averages_folds: ClassVar[bool] = False
+    # Whether these have seen all rows but those of their fold, trees and linear layer alike.
+    leaves_folds_out: ClassVar[bool] = False
+    # Whether folds of a number hold the classes in equal shares.
+    stratifies: ClassVar[bool] = True
     # Whether the forest comes from elsewhere.
     takes_grown_forest: ClassVar[bool] = False
     # Whether forest and linear layer have rows of their own.
@@ -296,7 +300,7 @@ class CrossFit(Regime):
         """A map and a linear layer for every fold."""
         rows_of_groups, fits, tests = self._thirds(data)
         blocks, layers, folds = [], [], []
-        forests = grower.in_groups(data, rows_of_groups)
+        forests = grower.in_groups(data, rows_of_groups, are_alike=self.leaves_folds_out)
         for q, (rows, of_group) in enumerate(zip(rows_of_groups, forests, strict=True)):
             own = data.take(rows)
             named: list[tuple[str, MapBlock]] = [
@@ -310,17 +314,28 @@ class CrossFit(Regime):
             fold = Fold.of(MapPart(embedding), fits[q], tests[q])
             layers.append(Layer(fold.train, fold.train_rows, fold.part))
             folds.append(fold)
-        return FitPlan(BlockMap(blocks), fit, partition, layers, folds, is_relative=True)
+        return FitPlan(
+            BlockMap(blocks),
+            fit,
+            partition,
+            layers,
+            folds,
+            is_relative=True,
+            layers_are_folds=self.leaves_folds_out,
+        )
 
     def plan_blend(self, data: FitData, grower: Grower, partition: Any, fit: AnyArray) -> BlendPlan:
         """Every forest once for each fold; the weights are the same for all folds."""
         rows_of_groups, fits, tests = self._thirds(data)
         everything = np.arange(len(data))
         return BlendPlan(
-            cross_fit_blocks(data, grower, rows_of_groups, fits, tests),
+            cross_fit_blocks(
+                data, grower, rows_of_groups, fits, tests, layers_are_folds=self.leaves_folds_out
+            ),
             [(np.setdiff1d(everything, test), test) for test in tests],
             fit,
             folds=list(zip(fits, tests, strict=True)),
+            weights_are_counted=self.leaves_folds_out,
         )
 
     def _thirds(self, data: FitData) -> tuple[list[AnyArray], list[AnyArray], list[AnyArray]]:
@@ -340,6 +355,49 @@ class CrossFit(Regime):
             )
         grow = [np.setdiff1d(train, fit) for (train, _), fit in zip(splits, fits, strict=True)]
         return grow, fits, tests
+
+
+class CrossValidated(CrossFit):
+    """For each fold, trees and linear layer of all other rows; the model is their average."""
+
+    name, number = "cross-validated", "after PB-03"
+    in_short = "every fold is left out by one part of the model, and bounds its risk"
+    saw = (
+        "For every fold, trees and linear layer have seen all rows but those of the fold; the "
+        "model is the average over the folds, and has used every row."
+    )
+    may_claim = (
+        "Every part of the average is bounded on the fold that it has never seen: bounds of the "
+        "average can be guarantees, under the conditions that each bound lists."
+    )
+    may_not_claim = (
+        "Each guarantee is of one way to put the parts together, which it names: their vote, or "
+        "the mean of clipped scores. Chosen numbers count: a search over more is paid for."
+    )
+    on_bounds = (
+        "Every part of the average has left out a fold, which bounds its risk: risk bounds on the "
+        "rows of the fit may be guarantees, and each says of what it speaks."
+    )
+    independence = (
+        False,
+        "trees and linear layer of a fold have seen the same rows; the fold itself has seen "
+        "neither, and bounds that are guarantees are taken there",
+    )
+    grows_on_fit_rows = True
+    leaves_folds_out = True
+    # Given the other folds, the rows of a fold must be independent draws.
+    stratifies = False
+
+    @property
+    def selection(self) -> str:
+        """How alpha is chosen: by trees that have not seen the fold."""
+        return "fold-grown" if self.chooses_alpha else "given"
+
+    def _thirds(self, data: FitData) -> tuple[list[AnyArray], list[AnyArray], list[AnyArray]]:
+        """All rows but those of the fold, to grow on and to fit on."""
+        splits = self.splitter.split(data)
+        others = [train for train, _ in splits]
+        return others, others, [test for _, test in splits]
 
 
 class Fixed(Regime):
@@ -381,7 +439,7 @@ class Fixed(Regime):
 
 
 REGIMES: dict[str, type[Regime]] = {
-    regime.name: regime for regime in (Shared, Honest, CrossFit, Fixed)
+    regime.name: regime for regime in (Shared, Honest, CrossFit, CrossValidated, Fixed)
 }
 
 

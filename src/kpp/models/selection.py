@@ -37,12 +37,21 @@ FIRST_POINTS, FALLING_POINTS = 8, 3
 # is precise enough: on six sets of 3 to 26 classes, two splits each, the log loss of other rows was
 # the same to 0.2% on five, and on the sixth (errors of 1%) 3% less and 4% more.
 AROUND, AROUND_STEP, PILOT_ROWS = 2, 3, 250
+# Where the points of the grid are counted (`regime="cross-validated"`): fewer, further apart, and
+# all there is; for each block of a blend, whose numbers multiply, fewer still.
+COUNTED_TAUS = np.logspace(-4, 2, 13)
+COUNTED_TAUS_OF_BLOCKS = np.logspace(-3, 1, 5)
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
 
 
 # From taus to scores, merits and how far each fit is from its solution.
 Grid = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+
+
+def counted_taus(*, is_blend: bool) -> FloatArray:
+    """The relative alphas of a regime that counts them."""
+    return COUNTED_TAUS_OF_BLOCKS if is_blend else COUNTED_TAUS
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +66,8 @@ class LayerSettings:
         The penalty; None to choose it.
     alphas : array-like, optional
         Grid; None for a relative one that may grow.
+    taus : array of shape (n_alphas,), optional
+        A relative grid that may not grow, where `alphas` is None.
     scoring : str or callable, optional
         Figure of merit of the out-of-fold predictions; None is the loss's own.
     fit_intercept, tol, max_iter
@@ -79,6 +90,7 @@ class LayerSettings:
     progress: Progress
     max_norm: float | None = None
     n_jobs: int | None = None
+    taus: FloatArray | None = None
 
     def pose(
         self,
@@ -97,7 +109,7 @@ class LayerSettings:
     def grid(self, unit: float) -> FloatArray:
         """Return the relative alphas to try, rising."""
         if self.alphas is None:
-            return DEFAULT_TAUS
+            return DEFAULT_TAUS if self.taus is None else self.taus
         taus = np.unique(np.asarray(self.alphas, dtype=np.float64)) / unit
         if taus.size == 0 or not (taus > 0).all() or not np.isfinite(taus).all():
             raise ValueError(f"alphas must be positive and finite; got {self.alphas!r}.")
@@ -225,7 +237,8 @@ def select(
 
     taus = settings.grid(unit)
     # Another figure of merit need not fall once it has begun to.
-    by_loss = settings.alphas is None and settings.scoring is None
+    by_loss = settings.alphas is None and settings.scoring is None and len(taus) > FIRST_POINTS
+    may_grow = settings.alphas is None and settings.taus is None
     if by_loss and loss.n_scores > 1 and not loss.alphas_share_products and len(fits) > 1:
         taus, scores, merits, residual = _around(taus, fits, grid, settings.n_jobs)
     elif by_loss and not loss.alphas_share_products:
@@ -234,7 +247,7 @@ def select(
         scores, merits, residual = grid(taus)
     for extension in range(EXTENSIONS + 1):
         best = _last_best(merits)
-        if settings.alphas is not None or 0 < best < len(taus) - 1 or len(taus) < 2:
+        if not may_grow or 0 < best < len(taus) - 1 or len(taus) < 2:
             break
         if merits[best] - merits[1 if best == 0 else -2] <= loss.negligible:
             break  # next to a tie with its neighbour: nothing to gain beyond

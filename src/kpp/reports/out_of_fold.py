@@ -38,6 +38,15 @@ def out_of_fold_note(model: KPPLinearModel) -> str:
     part = f"{span(n_trees // n_folds, -(-n_trees // n_folds))} of the {n_trees} trees"
     start = f"Out of fold: each of the {len(model.fit_rows_):,} rows of the fit, predicted by"
     chosen = "The choice of alpha makes these figures optimistic"
+    if regime.leaves_folds_out:
+        made = "" if model.blend_weights_ is None else ", blended by the weights of the model"
+        flattered = "" if selection == "given" else f"{chosen}; "
+        return (
+            f"{start} the predictor of a fold that has not seen it: {part}, with coefficients "
+            f"fitted on {rows}{made}. That is one of the {n_folds} predictors, not their average, "
+            f"which the model is. {flattered}{'that' if flattered else 'That'} one predictor is "
+            "scored for all makes them pessimistic, the more so the fewer trees there are."
+        )
     if model.blend_weights_ is not None:
         return (
             f"{start} a blend of candidates that have not seen it, with weights learned on the "

@@ -146,7 +146,9 @@ def out_of_fold_score(model: KPPLinearModel) -> tuple[str, float | None]:
 def _notes(model: KPPLinearModel) -> list[str]:
     notes = [note(regime_of(model).on_bounds)]
     if model.cv_scores_ is None:
-        notes.append(note("alpha was given: there are no out-of-fold predictions."))
+        none = "alpha was given: there are no out-of-fold predictions."
+        some = "alpha was given: the out-of-fold predictions have not chosen it."
+        notes.append(note(none if model.oof_prediction_ is None else some))
     elif regime_of(model).grows_on_fit_rows and model.alpha_selection_ == "frozen":
         notes.append(
             note("alpha_selection='frozen': the trees have seen the folds, and the score flatters.")

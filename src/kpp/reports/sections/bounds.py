@@ -41,6 +41,8 @@ def make(subject: Subject) -> dict[str, Any]:
             "random row only where all are of one size."
         )
     duplicates = []
+    # Test rows without their labels show where the parts of such a model disagree.
+    compares = subject.question.regime.leaves_folds_out and subject.is_classifier
     for sample, rows, y, groups in attempts:
         try:
             found = risk_bounds(
@@ -51,6 +53,7 @@ def make(subject: Subject) -> dict[str, Any]:
                 y_range=subject.y_range,
                 groups=groups,
                 independent_duplicates=subject.independent_duplicates,
+                unlabelled=attempts[0][1] if compares and sample == "fit" else None,
             )
         except RefusedError as error:
             notes.append(f"No bounds on the {_rows(sample, subject)}: {error}")
@@ -162,6 +165,8 @@ def level_words(bound: Bound) -> str:
         return f"predicting 0 has a squared loss of at most M², {level}, where |Y| is at most M"
     if bound.quantity.startswith("squared loss, clipped"):
         return f"the best constant for {rows} has a squared loss of {level} on them{mean}"
+    if (loss := bound.quantity.partition(":")[0]) in ("log loss", "Brier score"):
+        return f"the same probabilities for all of these rows have a {loss} of {level} on them"
     return f"bounds of this quantity say nothing from {level} on"
 
 

@@ -31,7 +31,8 @@ def make(subject: Subject) -> dict[str, Any]:
         made = (
             f"A {kind}: the average of {len(sizes)} predictors, one for each fold. Each is a "
             f"{blend}{layer} on the paths of its own part of {count(n_trees, 'tree')} "
-            f"({count(n_nodes, 'node')}){terms}, fitted on one fold of "
+            f"({count(n_nodes, 'node')}){terms}, fitted on "
+            f"{'all others, ' if regime.leaves_folds_out else 'one fold of '}"
             f"{span(min(sizes), max(sizes))} of the {count(n_fit, 'row')}."
         )
     elif model.blend_weights_ is not None:

@@ -1,0 +1,398 @@
+"""Bounds of models that have used every row, beside those of the honest regime.
+
+Run ``python benchmarks/bounds_cross_validated.py --data-dir FOLDER --out benchmarks/results``. The
+folder holds ``<name>.csv.gz`` and ``suite.json``, which names the sets. For every set: 20% test
+rows, not stratified; on the others ``regime="cross-validated"`` with 5 and with 3 folds, and
+``regime="honest", center="partition"``. Extra trees, otherwise defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from bounds_honest import DELTA, read
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from timing import describe, versions
+
+from kpp import KPPClassifier, KPPRegressor, risk_bounds
+from kpp.bounds import bounded_prediction
+
+MAX_ROWS = 10_000
+FOLDS = (5, 3)
+ENOUGH_ROWS, MOST_EXCESS = 1000, 0.05
+SMALL_PRICE = 0.02
+CENTRE = "held-out kl of the centre"
+TASKS = ("classification", "regression")
+GROUPS = ("development", "suite", "development_large")
+
+
+def rows_of(name: str, task: str, data_dir: str, max_rows: int) -> tuple[Any, Any]:
+    if name == "breast_cancer":  # scikit-learn's own
+        X, y = load_breast_cancer(return_X_y=True)
+        return X, y
+    return read(name, task, data_dir, max_rows)
+
+
+def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str, Any]:
+    classes = task == "classification"
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=0)
+    estimator: Any = KPPClassifier if classes else KPPRegressor
+    # Of a benchmark set nobody knows the limits of Y; all of its rows have these.
+    known: dict[str, Any] = {} if classes else {"y_range": (float(y.min()), float(y.max()))}
+    # Copies are taken for draws: the figures are of bounds, not of what they may claim here.
+    known["independent_duplicates"] = True
+    row: dict[str, Any] = {
+        "data": name,
+        "n_train": len(X_train),
+        "n_classes": len(np.unique(y)) if classes else 0,
+    }
+    for n_folds in FOLDS:
+        start = time.perf_counter()
+        model = estimator(
+            "extra-trees",
+            regime="cross-validated",
+            cv=n_folds,
+            n_estimators=n_estimators,
+            random_state=0,
+        ).fit(X_train, y_train)
+        seconds = time.perf_counter() - start
+        # The test rows without their labels show where the folds disagree.
+        rows = {"unlabelled": X_test} if classes else {}
+        bounds = risk_bounds(model, X_train, y_train, delta=DELTA, **rows, **known)
+        halves = risk_bounds(model, X_train, y_train, delta=DELTA / 2, **known)
+        sizes = model.fold_predictors_.fold_sizes
+        n = model.fit_record_.n_candidates
+        own: dict[str, Any] = {
+            "seconds": seconds,
+            "price": float(np.log(n_folds * n / DELTA) / sizes.min()),
+            "bounds": {b.name.removeprefix("cross-validated "): b.total for b in bounds},
+            "left_out": {b.name.removeprefix("cross-validated "): b.empirical_risk for b in bounds},
+            "test": {
+                b.name.removeprefix("cross-validated "): tested(model, X_test, y_test, b)
+                for b in bounds
+            },
+            "model": loss(y_test, model.predict(X_test), classes=classes),
+            "level": bounds[0].trivial_level,
+        }
+        if classes:
+            # Two statements, each with half of delta: the smaller may be taken.
+            own["either"] = min(
+                halves["cross-validated vote"].total, halves["cross-validated average"].total
+            )
+        row[f"cv{n_folds}"] = own
+    start = time.perf_counter()
+    honest = estimator(
+        "extra-trees",
+        regime="honest",
+        center="partition",
+        n_estimators=n_estimators,
+        random_state=0,
+    ).fit(X_train, y_train)
+    seconds = time.perf_counter() - start
+    bounds = risk_bounds(honest, X_train, y_train, delta=DELTA, **known)
+    others = [b.total for b in bounds if b.name.startswith("PAC-Bayes")]
+    (fit,) = honest.fits_
+    assert fit.center is not None
+    scores = honest.at(X_test)
+    at = honest.map_.on(scores)
+    center = np.column_stack([at.matvec(w) for w in fit.center.node_coef]) + fit.center.intercept
+    if classes:
+        chosen = honest.classes_[honest._task.loss.classes(center)]
+    else:
+        chosen = np.clip(center[:, 0], *known["y_range"])
+    row["honest"] = {
+        "seconds": seconds,
+        "centre": bounds[CENTRE].total,
+        "model_bound": min(others) if others else None,
+        "model": loss(y_test, honest.predict(X_test), classes=classes),
+        "centre_test": loss(y_test, chosen, classes=classes),
+    }
+    return row
+
+
+def loss(y: Any, prediction: Any, *, classes: bool) -> float:
+    return float(np.mean(prediction != y) if classes else np.mean(np.square(prediction - y)))
+
+
+def tested(model: Any, X: Any, y: Any, bound: Any) -> float:
+    """The risk that a bound speaks of, on the test rows."""
+    kind = bound.name.removeprefix("cross-validated ")
+    if kind == "randomised":
+        scores = model.fold_predictors_.scores(model.at(X))
+        chosen = [model.classes_[model._task.answers(own).argmax(axis=1)] for own in scores]
+        return float(np.mean([c != y for c in chosen]))
+    found = bounded_prediction(model, X, bound)
+    if kind in ("vote", "average", "model"):
+        return float(np.mean(found != y))
+    if kind == "squared loss":
+        return float(np.mean(np.square(found - y)))
+    codes = np.searchsorted(model.classes_, y)
+    if kind == "log loss":
+        return float(-np.mean(np.log(found[np.arange(len(y)), codes])))
+    square = np.square(found - np.eye(found.shape[1])[codes]).sum(axis=1).mean()
+    return float(square / 2 if found.shape[1] == 2 else square)
+
+
+def class_table(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "| data | n | classes | majority | 5 folds: test of the model | its bound "
+        "| randomised: test | bound | vote: bound | average: bound | either "
+        "| Brier: test | bound | of a constant "
+        "| 3 folds: test of the model | its bound | randomised: test | bound | either "
+        "| honest: test of the model | its bound | test of the centre | its bound |",
+        "|---" * 23 + "|",
+    ]
+    for row in rows:
+        five, three, honest = row["cv5"], row["cv3"], row["honest"]
+        constant = row.get("brier_level", np.nan)
+        shown = [
+            five["level"],
+            five["model"],
+            five["bounds"]["model"],
+            five["test"]["randomised"],
+            five["bounds"]["randomised"],
+            five["bounds"]["vote"],
+            five["bounds"]["average"],
+            five["either"],
+            five["test"]["Brier score"],
+            five["bounds"]["Brier score"],
+            constant,
+            three["model"],
+            three["bounds"]["model"],
+            three["test"]["randomised"],
+            three["bounds"]["randomised"],
+            three["either"],
+            honest["model"],
+            np.nan if honest["model_bound"] is None else honest["model_bound"],
+            honest["centre_test"],
+            honest["centre"],
+        ]
+        lines.append(
+            f"| {row['data']} | {row['n_train']:,} | {row['n_classes']} | "
+            + " | ".join(f"{value:.3f}" for value in shown)
+            + " |"
+        )
+    return lines
+
+
+def number_table(rows: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "| data | n | variance | 5 folds: log(QN/delta)/n_q | test of the model | test | bound "
+        "| 3 folds: log(QN/delta)/n_q | test | bound "
+        "| honest: test of the model | test of the centre | bound of the centre |",
+        "|---" * 13 + "|",
+    ]
+    for row in rows:
+        five, three, honest = row["cv5"], row["cv3"], row["honest"]
+        level = five["level"]
+        lines.append(
+            f"| {row['data']} | {row['n_train']:,} | {level:.4g} | {five['price']:.3f} "
+            f"| {five['model'] / level:.3f} | {five['test']['squared loss'] / level:.3f} "
+            f"| {five['bounds']['squared loss'] / level:.3f} | {three['price']:.3f} "
+            f"| {three['test']['squared loss'] / level:.3f} "
+            f"| {three['bounds']['squared loss'] / level:.3f} | {honest['model'] / level:.3f} "
+            f"| {honest['centre_test'] / level:.3f} | {honest['centre'] / level:.3f} |"
+        )
+    return lines
+
+
+def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
+    binary = [row for row in rows if row["n_classes"] == 2]
+    lines = []
+    for n_folds in FOLDS:
+        key = f"cv{n_folds}"
+        below = [row for row in binary if row[key]["either"] < row[key]["level"]]
+        lines.append(
+            f"- {n_folds} folds: guaranteed error of the vote or the average below that of the "
+            f"majority class on {len(below)} of {len(binary)} sets of two classes."
+        )
+        missed = [
+            f"{row['data']} ({row[key]['either']:.3f}, majority {row[key]['level']:.3f}, left out "
+            f"{row[key]['left_out']['randomised']:.3f}, n = {row['n_train']:,})"
+            for row in binary
+            if row not in below
+        ]
+        lines.append(f"  Not on: {'; '.join(missed)}." if missed else "  On all of them.")
+        own = [row for row in binary if row[key]["bounds"]["model"] < row[key]["level"]]
+        lines.append(
+            f"- {n_folds} folds: guaranteed error of the model itself, with the unlabelled rows, "
+            f"below that of the majority class on {len(own)} of {len(binary)}. Not on: "
+            + "; ".join(
+                f"{row['data']} ({row[key]['bounds']['model']:.3f}, majority "
+                f"{row[key]['level']:.3f}, n = {row['n_train']:,})"
+                for row in binary
+                if row not in own
+            )
+            + "."
+        )
+        many = [row for row in rows if row["n_train"] >= ENOUGH_ROWS]
+        if many:
+            excess = [
+                row[key]["bounds"]["randomised"] - row[key]["test"]["randomised"] for row in many
+            ]
+            lines.append(
+                f"- {n_folds} folds, {len(many)} sets of at least {ENOUGH_ROWS:,} training rows: "
+                f"the bound of the randomised predictor exceeds its test error by "
+                f"{np.mean(excess):.3f} on average, {np.median(excess):.3f} in the median (target "
+                f"{MOST_EXCESS})."
+            )
+    for n_folds in FOLDS:
+        key = f"cv{n_folds}"
+        pairs = [(row[key], row["honest"]) for row in rows]
+        lines.append(
+            f"- {n_folds} folds against the honest regime: the model's test error is lower on "
+            f"{sum(own['model'] < other['model'] for own, other in pairs)} of {len(pairs)} sets "
+            f"and higher on {sum(own['model'] > other['model'] for own, other in pairs)}, by "
+            f"{np.mean([other['model'] - own['model'] for own, other in pairs]):.4f} on average; "
+            "the guaranteed number (vote or average, against the bound of the centre) is smaller "
+            "on "
+            f"{sum(own['either'] < other['centre'] for own, other in pairs)}, the one of the "
+            "randomised predictor on "
+            f"{sum(own['bounds']['randomised'] < other['centre'] for own, other in pairs)}; "
+            "the one of the model itself on "
+            f"{sum(own['bounds']['model'] < other['centre'] for own, other in pairs)}; against the "
+            "bound of the honest model itself (not of its centre) the last one on "
+            f"{sum(own['bounds']['model'] < other['model_bound'] for own, other in pairs)}. On "
+            "average the guaranteed error of the model is "
+            f"{np.mean([own['bounds']['model'] for own, _ in pairs]):.3f}, that of the honest "
+            f"model {np.mean([other['model_bound'] for _, other in pairs]):.3f} and that of its "
+            f"centre {np.mean([other['centre'] for _, other in pairs]):.3f}."
+        )
+        broken = [
+            f"{row['data']}: {name}"
+            for row in rows
+            for name, bound in row[key]["bounds"].items()
+            if bound < row[key]["test"][name]
+        ]
+        lines.append(
+            f"- {n_folds} folds: bounds below the risk on the test rows, which is an estimate "
+            f"itself: {len(broken)}{': ' + ', '.join(broken) if broken else ''}."
+        )
+    return lines
+
+
+def number_verdict(rows: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for n_folds in FOLDS:
+        key = f"cv{n_folds}"
+        cheap = [row for row in rows if row[key]["price"] < SMALL_PRICE]
+        if cheap:
+            ratios = [row[key]["bounds"]["squared loss"] / row[key]["level"] for row in cheap]
+            below = sum(ratio < 1 for ratio in ratios)
+            lines.append(
+                f"- {n_folds} folds, log(QN/delta)/n_q below {SMALL_PRICE} on {len(cheap)} sets: "
+                f"the median bound of the squared loss is {np.median(ratios):.3f} of the variance "
+                f"(target: below 1); below it on {below}."
+            )
+        pairs = [(row[key], row["honest"]) for row in rows]
+        better = sum(own["model"] < other["model"] for own, other in pairs)
+        ratio = np.median([own["model"] / other["model"] for own, other in pairs])
+        smaller = sum(own["bounds"]["squared loss"] < other["centre"] for own, other in pairs)
+        of_bounds = [own["bounds"]["squared loss"] / other["centre"] for own, other in pairs]
+        broken = [
+            row["data"]
+            for row in rows
+            if row[key]["bounds"]["squared loss"] < row[key]["test"]["squared loss"]
+        ]
+        lines += [
+            f"- {n_folds} folds against the honest regime: the model's squared test error is lower "
+            f"on {better} of {len(pairs)} sets, the median ratio {ratio:.3f}; the guaranteed "
+            f"number is smaller on {smaller}, the median ratio {np.median(of_bounds):.3f}.",
+            f"- {n_folds} folds: bounds below the squared error on the test rows: {len(broken)}"
+            f"{': ' + ', '.join(broken) if broken else ''}.",
+        ]
+    return lines
+
+
+def page(result: dict[str, Any]) -> str:
+    lines = [
+        "# Bounds of cross-validated models",
+        "",
+        f"Written by `benchmarks/bounds_cross_validated.py`. {describe(result)} delta = {DELTA}, "
+        f"one split, at most {result['max_rows']:,} rows of a set, extra trees ({result['trees']} "
+        "in all, of which each fold has its share).",
+        "",
+        'Each bound holds with probability 0.95 on its own, for `regime="cross-validated"`; those '
+        "of the randomised predictor and of the vote hold together. That of the model itself takes "
+        "the test rows without their labels, to compare the model with its parts. `either` is the "
+        "smaller of vote "
+        "and average, each at half of delta, so that it may be taken. `honest` is "
+        '`regime="honest", center="partition"`: what is guaranteed there is the held-out bound of '
+        "the centre, which has seen half of the rows; the bound of the model itself is the "
+        "smaller of its two PAC-Bayes bounds. Nobody knows limits of these targets beforehand: for "
+        "regression the range of all rows of the set is taken as if it had been known, in "
+        "both regimes. Rows that equal others are taken for independent draws.",
+        "",
+    ]
+    tables = {
+        "classification": (class_table, class_verdict, "error"),
+        "regression": (number_table, number_verdict, "squared error over the variance"),
+    }
+    for task, (table, verdict, unit) in tables.items():
+        rows = result["rows"].get(task)
+        if rows:
+            lines += [f"## {task}: {unit}", "", *verdict(rows), "", *table(rows), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def save(result: dict[str, Any], out: Path | None) -> None:
+    if out:
+        out.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(result, indent=1) + "\n"
+        (out / "bounds_cross_validated.json").write_text(text)
+        (out / "bounds_cross_validated.md").write_text(page(result))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--data-dir", required=True)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--sets", nargs="*", help="only these data sets")
+    parser.add_argument("--trees", type=int, default=100)
+    parser.add_argument("--max-rows", type=int, default=MAX_ROWS)
+    parser.add_argument("--resume", action="store_true", help="keep what the folder holds")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    suite = json.loads((Path(arguments.data_dir) / "suite.json").read_text())
+    result: dict[str, Any] = {
+        **versions(),
+        "trees": arguments.trees,
+        "max_rows": arguments.max_rows,
+        "rows": {},
+    }
+    known = arguments.out and arguments.out / "bounds_cross_validated.json"
+    if arguments.resume and known and known.exists():
+        result |= json.loads(known.read_text())
+    for group in GROUPS:
+        for kind, names in suite.get(group, {}).items():
+            task = {"multiclass": "classification"}.get(kind, kind)
+            for name in names if task in TASKS else ():
+                rows = result["rows"].setdefault(task, [])
+                if arguments.sets and name not in arguments.sets:
+                    continue
+                if any(row["data"] == name for row in rows):
+                    continue
+                X, y = rows_of(name, task, arguments.data_dir, arguments.max_rows)
+                start = time.perf_counter()
+                row = measure(task, name, X, y, arguments.trees)
+                if task == "classification":
+                    share = np.bincount(y) / len(y)
+                    scale = 1.0 if len(share) == 2 else 2.0
+                    row["brier_level"] = scale * float(np.sum(share * (1 - share)) / 2)
+                rows.append(row)
+                print(name, len(X), round(time.perf_counter() - start, 1), flush=True)
+                save(result, arguments.out)
+    print(page(result))
+    save(result, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""How the predictors of folds are put together to the one predictor that a bound speaks of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.utils import check_random_state
+
+from kpp._checks import RefusedError
+from kpp._typing import AnyArray, FloatArray
+from kpp.bounds.predictors import with_both_scores
+from kpp.bounds.results import Bound
+from kpp.models.asking import ask
+from kpp.models.intervals import predictors_of
+
+# What `Bound.details["combined"]` says.
+RANDOM, VOTE, SCORES = "one fold at random", "vote", "mean of clipped scores"
+LOG_ODDS, PROBABILITIES = "mean of clipped log-odds", "mean of probabilities"
+CLIPPED, MODEL = "mean of clipped predictions", "the model itself"
+
+
+def margin_scores(scores: FloatArray, clip: float) -> FloatArray:
+    r"""Scores around the middle of the two largest, cut at half of `clip` on either side.
+
+    .. math:: v_k = \max(-c/2, \min(c/2,\; s_k - (s_{(1)} + s_{(2)}) / 2))
+
+    so that the margin of any class against any other lies in [-c, c]; of two classes it is the
+    score cut at c.
+
+    Parameters
+    ----------
+    scores : array of shape (..., n_scores)
+        Of one predictor: one score for two classes, otherwise one per class.
+    clip : float
+        c.
+
+    Returns
+    -------
+    v : array of shape (..., n_classes)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.bounds.combined import margin_scores
+    >>> margin_scores(np.array([[3.0], [-0.5]]), 1.0).tolist()
+    [[-0.5, 0.5], [0.25, -0.25]]
+    """
+    full = _full(scores)
+    top = np.partition(full, -2, axis=-1)[..., -2:]
+    middle = top.mean(axis=-1, keepdims=True)
+    return np.clip(full - middle, -clip / 2, clip / 2)
+
+
+def log_scores(scores: FloatArray, clip: float) -> FloatArray:
+    r"""Scores below the largest, by `clip` at most: :math:`v_k = \max(-c, s_k - \max_j s_j)`.
+
+    Of two classes the difference of the two is the score cut at c.
+
+    Parameters
+    ----------
+    scores : array of shape (..., n_scores)
+        As in `margin_scores`.
+    clip : float
+        c.
+
+    Returns
+    -------
+    v : array of shape (..., n_classes)
+    """
+    full = _full(scores)
+    return np.maximum(full - full.max(axis=-1, keepdims=True), -clip)
+
+
+def _full(scores: FloatArray) -> FloatArray:
+    if scores.shape[-1] > 1:
+        return scores
+    return with_both_scores(scores.reshape(-1, 1)).reshape(*scores.shape[:-1], 2)
+
+
+def votes(chosen: AnyArray, n_classes: int) -> AnyArray:
+    """Class numbers that most predictors choose, shape (n_rows,), from (n_folds, n_rows)."""
+    counts = np.array([(chosen == k).sum(axis=0) for k in range(n_classes)])
+    return counts.argmax(axis=0)
+
+
+def bounded_prediction(model: Any, X: Any, bound: Bound, *, random_state: Any = None) -> AnyArray:
+    """Predict by the very predictor that a bound of a cross-validated model speaks of.
+
+    The model's own `predict` is the mean of the folds' scores as they are. The bounds are of their
+    vote, or of means of scores, probabilities or predictions that are clipped first; elsewhere
+    than at the limits these are the same.
+
+    Parameters
+    ----------
+    model : KPPRegressor, KPPClassifier or Pipeline that ends in one
+        Fitted with ``regime="cross-validated"``.
+    X : array-like or data frame of shape (n_rows, n_features)
+        Rows.
+    bound : Bound
+        From `risk_bounds` of this model on the rows of its fit.
+    random_state : int, RandomState or None
+        For the bound of a fold that is drawn at random.
+
+    Returns
+    -------
+    prediction : array of shape (n_rows,) or (n_rows, n_classes)
+        Labels for a bound of the 0/1 error, probabilities for one of the log loss or the Brier
+        score, numbers for one of the squared loss.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from kpp import KPPClassifier
+    >>> from kpp.bounds import bounded_prediction, risk_bounds
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = KPPClassifier("extra-trees", regime="cross-validated", random_state=0).fit(X, y)
+    >>> vote = risk_bounds(model, X, y)["cross-validated vote"]
+    >>> bounded_prediction(model, X[:3], vote).tolist()
+    [0, 0, 0]
+    """
+    question = ask(model)
+    how: str | None = bound.details.get("combined")
+    clip: Any = bound.details.get("clip")
+    if not question.regime.leaves_folds_out or how is None:
+        raise RefusedError(
+            "bounded_prediction takes a model of regime='cross-validated' and a bound that "
+            "risk_bounds has given for the rows of its fit."
+        )
+    rows = question.rows(X)
+    if how == MODEL:
+        return np.asarray(question.model.predict(rows))
+    scores = predictors_of(question.model, "bounded_prediction").scores(rows)
+    task, classes = question.model._task, question.additive.classes
+    if classes is None:
+        low, high = clip
+        return np.clip(scores[:, :, 0], low, high).mean(axis=0)
+    if how == LOG_ODDS:
+        return np.asarray(softmax(log_scores(scores, clip).mean(axis=0), axis=1))
+    if how == PROBABILITIES:
+        return np.mean([task.answers(own) for own in scores], axis=0)
+    if how == SCORES:
+        return np.asarray(classes[margin_scores(scores, clip).mean(axis=0).argmax(axis=1)])
+    chosen = np.array([task.answers(own).argmax(axis=1) for own in scores])
+    if how == VOTE:
+        return np.asarray(classes[votes(chosen, len(classes))])
+    n_folds, n_rows = chosen.shape
+    drawn = check_random_state(random_state).randint(n_folds, size=n_rows)
+    return np.asarray(classes[chosen[drawn, np.arange(n_rows)]])

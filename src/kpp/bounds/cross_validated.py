@@ -1,0 +1,431 @@
+r"""Bounds of a model that has used every row, by the folds that its parts have not seen.
+
+Theorem 5 of docs/bounds.md. With :math:`g_q` the predictor without fold q, and losses in [0, 1],
+the mean of their risks is bounded by `folds_kl`. That is the risk of one of them, drawn at random;
+convexity, or a count of votes, carries it over to one predictor that all of them make together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from kpp._fingerprints import row_fingerprints, with_twin
+from kpp._typing import AnyArray, FloatArray
+from kpp.bounds.assumptions import (
+    Range,
+    preparation_assumptions,
+    range_assumption,
+    rows_assumption,
+)
+from kpp.bounds.combined import (
+    CLIPPED,
+    LOG_ODDS,
+    MODEL,
+    PROBABILITIES,
+    RANDOM,
+    SCORES,
+    VOTE,
+    log_scores,
+    margin_scores,
+)
+from kpp.bounds.folds_kl import folds_kl
+from kpp.bounds.informed import trivial_level
+from kpp.bounds.kl import held_out_kl
+from kpp.bounds.results import Assumption, Bound, BoundReport
+from kpp.bounds.samples import Sample, seen_rows
+from kpp.forest.columns import categorical_columns
+from kpp.models.intervals import predictors_of
+
+# Where scores may be cut, for the error of their mean and for its log loss. One that is chosen by
+# the rows is one of so many, and counted like an alpha.
+MARGINS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+LOG_CLIPS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
+NAME = "cross-validated"
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """What the predictors of the folds say of the rows that they have not seen.
+
+    Parameters
+    ----------
+    scores : array of shape (n_rows, n_scores)
+        Of each row by the predictor without its fold.
+    target : array of shape (n_rows,)
+        Class numbers, or numbers.
+    fold_of_row : int array of shape (n_rows,)
+        The fold that each row was left out with.
+    n_classes : int
+        0 for regression.
+    n_candidates : int
+        N.
+    """
+
+    scores: FloatArray
+    target: AnyArray
+    fold_of_row: AnyArray
+    n_classes: int
+    n_candidates: int
+
+    @property
+    def sizes(self) -> AnyArray:
+        """Rows of each fold."""
+        return np.bincount(self.fold_of_row)
+
+    def means(self, losses: FloatArray) -> FloatArray:
+        """Mean loss in each fold."""
+        return np.bincount(self.fold_of_row, losses) / self.sizes
+
+    def bound(self, losses: FloatArray, delta: float, n_cells: int = 1) -> tuple[float, float]:
+        """Mean over folds of losses in [0, 1], and the bound of its expectation."""
+        means = np.clip(self.means(losses), 0.0, 1.0)
+        n_candidates = self.n_candidates * n_cells
+        found = folds_kl(means, self.sizes, n_candidates=n_candidates, delta=delta)
+        return float(means.mean()), found
+
+    def best(
+        self,
+        losses: Callable[[float], tuple[FloatArray, float]],
+        cells: tuple[float, ...],
+        delta: float,
+    ) -> tuple[float, float, float]:
+        """The cell with the smallest bound, its mean loss and the bound.
+
+        `losses` gives those of a cell, and the most that they can be.
+        """
+        found = []
+        for cell in cells:
+            own, most = losses(cell)
+            mean, bound = self.bound(own / most, delta, len(cells))
+            found.append((cell, mean * most, bound * most))
+        return min(found, key=lambda one: one[2])
+
+
+def cross_validated_bounds(
+    sample: Sample, delta: float, y_range: Range | None, unlabelled: Any = None
+) -> BoundReport:
+    """Bound the risks of a cross-validated model on the rows of its fit.
+
+    Parameters
+    ----------
+    sample : Sample
+        Of kind "fit".
+    delta : float
+        Probability with which each bound may fail; those of one fold at random and of the vote
+        hold together.
+    y_range : tuple of float, optional
+        Limits of the target, for regression.
+    unlabelled : array-like or data frame of shape (n_unlabelled, n_features), optional
+        For classes further rows, for the 0/1 error of the model itself.
+
+    Returns
+    -------
+    report : BoundReport
+        For classes the 0/1 error of a fold at random, of the vote and of the mean of clipped
+        scores, the log loss of clipped log-odds, the Brier score of the mean probabilities and,
+        with unlabelled rows, the 0/1 error of the model; for numbers the squared loss of the mean
+        of clipped predictions.
+    """
+    model = sample.model
+    predictors = predictors_of(model, "risk_bounds")
+    scores = predictors.scores(sample.rows)
+    own = scores[predictors.fold_of_row, np.arange(len(sample.rows))]
+    left_out = LeftOut(
+        scores=own,
+        target=sample.target,
+        fold_of_row=predictors.fold_of_row,
+        n_classes=sample.n_classes,
+        n_candidates=model.fit_record_.n_candidates,
+    )
+    notes = [
+        "The paper's bounds are not among these: trees and linear layer of a fold have seen the "
+        "same labels. Each bound speaks of the predictor that its quantity names; "
+        "bounded_prediction predicts by it."
+    ]
+    if sample.n_classes:
+        probability = model._task.answers(own)
+        wrong = (probability.argmax(axis=1) != left_out.target).astype(np.float64)
+        found = [
+            *_errors(left_out, wrong, delta),
+            _of_mean_scores(left_out, delta),
+            _log_loss(left_out, delta),
+            _brier(left_out, probability, delta),
+        ]
+        if unlabelled is not None:
+            found.append(_of_the_model(sample, left_out, wrong, unlabelled, delta))
+        assumptions = _assumptions(sample)
+    else:
+        limits = y_range
+        if limits is None:
+            limits = float(sample.target.min()), float(sample.target.max())
+            notes.append("The limits of Y are those of these rows; for a guarantee give y_range.")
+        if not limits[0] < limits[1]:
+            return BoundReport([], [*notes, "No bound: a constant target has no range."])
+        of_range = range_assumption(sample.target, limits)
+        if y_range is None:
+            of_range = Assumption("range of Y", False, "taken from these rows; give y_range")
+        outside = (scores < limits[0]) | (scores > limits[1])
+        found = [_squared(left_out, limits, delta, float(outside.any(axis=(0, 2)).mean()))]
+        assumptions = (*_assumptions(sample), of_range)
+    sizes = left_out.sizes
+    common = {
+        "n_folds": len(sizes),
+        "smallest fold": int(sizes.min()),
+        "largest fold": int(sizes.max()),
+        "N": left_out.n_candidates,
+    }
+    bounds = [
+        Bound(
+            name=f"{NAME} {part.name}",
+            quantity=part.quantity,
+            empirical_risk=part.mean,
+            complexity=part.price,
+            confidence=part.total - part.mean - part.price,
+            trivial_level=part.level,
+            regime=sample.question.regime.name,
+            sample="fit",
+            n_rows=len(sample.rows),
+            delta=delta,
+            assumptions=(*assumptions, *part.assumptions),
+            details={"combined": part.combined, **part.details, **common},
+        )
+        for part in found
+    ]
+    return BoundReport(bounds, notes)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A bound without what all of them share."""
+
+    name: str
+    quantity: str
+    combined: str
+    mean: float
+    price: float
+    total: float
+    level: float
+    details: dict[str, Any]
+    assumptions: tuple[Assumption, ...] = ()
+
+
+def vote_factor(n_folds: int) -> float:
+    r"""How often the mean error of the folds counts for the error of their vote.
+
+    Where the vote is wrong, the right class has at most half of the votes: at least
+    :math:`\lceil Q/2 \rceil` of Q predictors are wrong, and by Markov's inequality that is so
+    with probability at most :math:`Q / \lceil Q/2 \rceil` times their mean error.
+
+    Parameters
+    ----------
+    n_folds : int
+        Q.
+
+    Returns
+    -------
+    factor : float
+        2 where Q is even, :math:`2Q / (Q + 1)` where it is odd.
+
+    Examples
+    --------
+    >>> from kpp.bounds.cross_validated import vote_factor
+    >>> vote_factor(3), vote_factor(4)
+    (1.5, 2.0)
+    """
+    return n_folds / -(-n_folds // 2)
+
+
+def _errors(left_out: LeftOut, wrong: FloatArray, delta: float) -> list[_Part]:
+    """One predictor at random, and the vote: the same event, so that both hold together."""
+    level = trivial_level(left_out.target, left_out.n_classes)
+    mean, bound = left_out.bound(wrong, delta)
+    factor = vote_factor(len(left_out.sizes))
+    return [
+        _Part(
+            "randomised",
+            "0/1 error: of one fold's predictor, drawn at random",
+            RANDOM,
+            mean,
+            0.0,
+            bound,
+            level,
+            {},
+        ),
+        _Part(
+            "vote",
+            "0/1 error: of the vote of the folds' predictors",
+            VOTE,
+            mean,
+            (factor - 1) * mean,
+            factor * bound,
+            level,
+            {"factor": factor},
+        ),
+    ]
+
+
+def _of_the_model(
+    sample: Sample, left_out: LeftOut, wrong: FloatArray, unlabelled: Any, delta: float
+) -> _Part:
+    """The model errs where a fold's predictor errs, or where the two disagree; that needs no y."""
+    question, predictors = sample.question, predictors_of(sample.model, "risk_bounds")
+    rows = question.rows(unlabelled)
+    answers = sample.model._task.answers
+    said = answers(rows.scores).argmax(axis=1)
+    each = [answers(own).argmax(axis=1) != said for own in predictors.scores(rows)]
+    dissent = float(np.mean(each))
+    mean, bound = left_out.bound(wrong, delta / 2)
+    # One predictor and one question, fixed before these rows: Chernoff's bound.
+    of_dissent = float(held_out_kl(dissent, len(rows), delta / 2))
+    declared = sample.independent_duplicates
+    seen = seen_rows(question, rows, independent_duplicates=declared)
+    twins = int(with_twin(row_fingerprints(rows.X)).sum())
+    if seen is None and twins and not declared:
+        seen = f"{twins} of the {len(rows)} unlabelled rows equal another of them in every column"
+    fresh = Assumption(
+        "fresh unlabelled rows",
+        None if seen is None else False,
+        seen or f"{len(rows)} rows without labels are taken as draws that fit has not used",
+    )
+    return _Part(
+        "model",
+        "0/1 error: of the model itself",
+        MODEL,
+        mean,
+        dissent,
+        bound + of_dissent,
+        trivial_level(left_out.target, left_out.n_classes),
+        {"dissent": dissent, "bound of the dissent": of_dissent, "unlabelled rows": len(rows)},
+        (fresh,),
+    )
+
+
+def _of_mean_scores(left_out: LeftOut, delta: float) -> _Part:
+    """A hinge: where the mean of the margins is not positive, that of 1 - margin is at least 1."""
+    rows = np.arange(len(left_out.target))
+
+    def hinges(margin: float) -> tuple[FloatArray, float]:
+        v = margin_scores(left_out.scores, margin)
+        others = v.copy()
+        others[rows, left_out.target] = -np.inf
+        own = v[rows, left_out.target] - others.max(axis=1)
+        return 1 - own / margin, 2.0
+
+    margin, mean, bound = left_out.best(hinges, MARGINS, delta)
+    return _Part(
+        "average",
+        f"0/1 error: of the mean of the folds' scores, each cut at margins of {margin:g}",
+        SCORES,
+        mean,
+        0.0,
+        bound,
+        trivial_level(left_out.target, left_out.n_classes),
+        {"clip": margin, "cells": len(MARGINS)},
+    )
+
+
+def _log_loss(left_out: LeftOut, delta: float) -> _Part:
+    rows, k = np.arange(len(left_out.target)), left_out.n_classes
+
+    def losses(clip: float) -> tuple[FloatArray, float]:
+        v = log_scores(left_out.scores, clip)
+        own = logsumexp(v, axis=1) - v[rows, left_out.target]
+        # The right class as low as may be, all others at the top.
+        return own, clip + float(np.log(k - 1 + np.exp(-clip)))
+
+    clip, mean, bound = left_out.best(losses, LOG_CLIPS, delta)
+    share = np.bincount(left_out.target, minlength=k) / len(rows)
+    return _Part(
+        "log loss",
+        f"log loss: of the mean of the folds' log-odds, each cut at {clip:g}",
+        LOG_ODDS,
+        mean,
+        0.0,
+        bound,
+        float(-np.sum(share * np.log(np.where(share > 0, share, 1.0)))),
+        {"clip": clip, "cells": len(LOG_CLIPS)},
+    )
+
+
+def _brier(left_out: LeftOut, probability: FloatArray, delta: float) -> _Part:
+    """As scikit-learn has it: of two classes the square of one difference, otherwise their sum."""
+    k = left_out.n_classes
+    truth = np.eye(k)[left_out.target]
+    half = np.square(probability - truth).sum(axis=1) / 2
+    mean, bound = left_out.bound(half, delta)
+    scale = 1.0 if k == 2 else 2.0
+    share = truth.mean(axis=0)
+    return _Part(
+        "Brier score",
+        "Brier score: of the mean of the folds' probabilities",
+        PROBABILITIES,
+        mean * scale,
+        0.0,
+        bound * scale,
+        scale * float(np.sum(share * (1 - share)) / 2),
+        {},
+    )
+
+
+def _squared(left_out: LeftOut, limits: Range, delta: float, outside: float) -> _Part:
+    width = limits[1] - limits[0]
+    difference = left_out.target - np.clip(left_out.scores[:, 0], *limits)
+    mean, bound = left_out.bound(np.square(difference / width), delta)
+    return _Part(
+        "squared loss",
+        "squared loss, clipped: of the mean of the folds' predictions, each clipped to the limits",
+        CLIPPED,
+        mean * width**2,
+        0.0,
+        bound * width**2,
+        trivial_level(left_out.target, 0),
+        {"clip": limits, "share outside": outside},
+    )
+
+
+def _assumptions(sample: Sample) -> tuple[Assumption, ...]:
+    return (
+        rows_assumption(sample),
+        _without_its_fold(sample),
+        _counted(sample),
+        *preparation_assumptions(sample),
+    )
+
+
+def _without_its_fold(sample: Sample) -> Assumption:
+    """Say whether the predictor of a fold is made of the other folds alone."""
+    name, record = "every part without its fold", sample.model.fit_record_
+    if record.class_weight == "balanced":
+        return Assumption(
+            name,
+            False,
+            "class_weight='balanced' counts the labels of all folds; give the weights as a dict",
+        )
+    said = []
+    if record.caller_weights:
+        said.append(f"{' and '.join(record.caller_weights)} was made without these labels")
+    if any(categorical_columns(b.forest).any() for b in sample.question.additive.blocks):
+        said.append("the lists of categories, which are read from all rows, were known before")
+    if said:
+        return Assumption(name, None, f"the caller says that {', and that '.join(said)}")
+    return Assumption(name, True, "trees and linear layer of each were made of the other folds")
+
+
+def _counted(sample: Sample) -> Assumption:
+    """Say among how many the fit has chosen, and whose word that is."""
+    name, model = "choices counted", sample.model
+    record, n = model.fit_record_, model.fit_record_.n_candidates
+    blend = "" if model.blend_weights_ is None else " and weights on a lattice"
+    if model.alpha_selection_ == "given" or record.alphas_given:
+        what = "alpha" if model.alpha_selection_ == "given" else "the grid of alphas"
+        return Assumption(
+            name,
+            None,
+            f"N = {n:,}{blend}; the caller says that {what} was not made by these labels",
+        )
+    return Assumption(name, True, f"N = {n:,}: a fixed grid of relative alphas{blend}")

@@ -1,0 +1,384 @@
+"""Bounds of cross-validated models: the inequalities by brute force, the losses by hand."""
+
+import itertools
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from kpp import KPPClassifier, KPPRegressor, risk_bounds
+from kpp.bounds import binary_kl, bounded_prediction, folds_kl, kl_inverse
+from kpp.bounds.combined import log_scores, margin_scores, votes
+from kpp.bounds.cross_validated import LOG_CLIPS, MARGINS, vote_factor
+from kpp.models.averages import fold_predictors
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SMALL = {"n_estimators": 6, "regime": "cross-validated", "cv": 3, "random_state": 0}
+
+
+def rows_of(task, n_rows=150):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 3))
+    y = X[:, 0] + X[:, 1] ** 2 + rng.normal(size=n_rows) / 3
+    if task == "numbers":
+        return X, y
+    return X, np.digitize(y, np.quantile(y, [1 / 3, 2 / 3] if task == "three" else [0.6]))
+
+
+def fitted(task, **parameters):
+    X, y = rows_of(task)
+    kind = KPPRegressor if task == "numbers" else KPPClassifier
+    return kind("extra-trees", **(SMALL | parameters)).fit(X, y), X, y
+
+
+# The inequality.
+
+
+def test_a_bound_by_hand():
+    # Without a loss kl(0, p) is -log(1 - p).
+    found = folds_kl([0.0, 0.0], [10, 40], n_candidates=7, delta=0.1)
+    each = [1 - math.exp(-math.log(2 * 7 / 0.1) / n) for n in (10, 40)]
+    assert found == pytest.approx(sum(each) / 2, rel=1e-12)
+    # Nine folds of two and of one row: H = 9 / (8 + 1/2), M = H / 9 (8 * 2 + 2 / sqrt 2) < 9.
+    sizes = [1] * 8 + [2]
+    harmonic = 9 / 8.5
+    moment = harmonic / 9 * (16 + math.sqrt(2))
+    expected = 1 - math.exp(-math.log(3 * moment / 0.2) / harmonic)
+    assert folds_kl([0.0] * 9, sizes, n_candidates=3, delta=0.2) == pytest.approx(expected)
+    # As large as a fold of its own, where there is one.
+    assert folds_kl([0.2], [50]) == pytest.approx(float(kl_inverse(0.2, math.log(20) / 50)))
+
+
+def test_the_chosen_inequality_is_the_smaller_one_in_folds_of_one_size():
+    rng = np.random.default_rng(0)
+    for n_folds, size in itertools.product((2, 5, 10), (8, 50, 400)):
+        means = rng.random(n_folds) / 2
+        together = kl_inverse(means.mean(), math.log(2 * math.sqrt(size) / 0.05) / size)
+        if n_folds <= 2 * math.sqrt(size):
+            assert folds_kl(means, [size] * n_folds) <= together + 1e-12
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 50])
+def test_the_moment_of_kl_is_at_most_two_roots(n):
+    k = np.arange(n + 1)
+    for p in np.linspace(0.01, 0.99, 25):
+        moment = binom.pmf(k, n, p) @ np.exp(n * binary_kl(k / n, p))
+        assert moment <= 2 * math.sqrt(n) + 1e-9
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (2, 5), (1, 2, 6), (4, 4, 5, 9)])
+@pytest.mark.parametrize("p", [0.1, 0.5])
+def test_the_mean_over_folds_however_they_depend(sizes, p):
+    # Folds that rise and fall together are the worst case: no independence is used.
+    rng = np.random.default_rng(0)
+    harmonic = len(sizes) / sum(1 / n for n in sizes)
+    most = harmonic / len(sizes) * sum(2 / math.sqrt(n) for n in sizes)
+    uniform = rng.random(200_000)
+    counts = [binom.ppf(uniform, n, p) / n for n in sizes]
+    mean_kl = np.mean([binary_kl(c, p) for c in counts], axis=0)
+    assert np.exp(harmonic * mean_kl).mean() <= most
+    # And kl of the means is at most the mean of kl.
+    assert (binary_kl(np.mean(counts, axis=0), p) <= mean_kl + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"mean_losses": [0.1], "fold_sizes": [10, 10]},
+        {"mean_losses": [], "fold_sizes": []},
+        {"mean_losses": [1.2], "fold_sizes": [10]},
+        {"mean_losses": [0.1], "fold_sizes": [0]},
+        {"mean_losses": [0.1], "fold_sizes": [10], "n_candidates": 0},
+        {"mean_losses": [0.1], "fold_sizes": [10], "n_candidates": 1.5},
+        {"mean_losses": [0.1], "fold_sizes": [10], "delta": 1.0},
+    ],
+)
+def test_what_folds_kl_refuses(wrong):
+    with pytest.raises(ValueError, match=r"."):
+        folds_kl(**wrong)
+
+
+# From one part to all of them.
+
+
+@pytest.mark.parametrize("n_folds", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_where_the_vote_is_wrong_so_many_parts_are(n_folds, n_classes):
+    least = n_folds
+    for chosen in itertools.product(range(n_classes), repeat=n_folds):
+        (vote,) = votes(np.array(chosen)[:, None], n_classes)
+        for label in range(n_classes):
+            wrong = sum(own != label for own in chosen)
+            counts = np.bincount(chosen, minlength=n_classes)
+            # Ties may go either way.
+            if vote != label or counts[label] < counts.max() or (counts == counts.max()).sum() > 1:
+                least = min(least, wrong)
+                assert vote_factor(n_folds) * wrong / n_folds >= (vote != label)
+    assert vote_factor(n_folds) == n_folds / least
+
+
+numbers = st.floats(-20, 20)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.data(), st.sampled_from([2, 3, 4]), st.sampled_from(MARGINS + LOG_CLIPS))
+def test_clipped_scores_and_their_losses(data, n_classes, clip):
+    width = 1 if n_classes == 2 else n_classes
+    drawn = st.lists(st.lists(numbers, min_size=width, max_size=width), min_size=3, max_size=3)
+    scores = np.array(data.draw(drawn))[:, None, :]
+    full = scores if width > 1 else np.concatenate([0 * scores, scores], axis=2)
+    v = margin_scores(scores, clip)
+    # No more than clip between any two, and the likeliest class stays so.
+    assert (np.ptp(v, axis=2) <= clip + 1e-12).all()
+    assert (np.take_along_axis(v, full.argmax(axis=2)[..., None], 2)[..., 0] == v.max(axis=2)).all()
+    logs = log_scores(scores, clip)
+    for label in range(n_classes):
+        others = np.delete(v, label, axis=2).max(axis=2)
+        hinge = 1 - (v[:, :, label] - others) / clip
+        assert (hinge >= -1e-12).all()
+        assert (hinge <= 2 + 1e-12).all()
+        mean = v.mean(axis=0)
+        wrong = mean[0, label] <= np.delete(mean[0], label).max()
+        assert hinge.mean() >= wrong - 1e-9
+        loss = np.log(np.exp(logs).sum(axis=2)) - logs[:, :, label]
+        most = clip + math.log(n_classes - 1 + math.exp(-clip))
+        assert (loss <= most + 1e-9).all()
+        of_mean = logs.mean(axis=0)[0]
+        assert math.log(np.exp(of_mean).sum()) - of_mean[label] <= loss.mean() + 1e-9
+
+
+def test_two_classes_have_their_score_cut():
+    scores = np.array([[3.0], [-0.5], [-9.0]])
+    for clipped in (margin_scores(scores, 2.0), log_scores(scores, 2.0)):
+        assert (clipped[:, 1] - clipped[:, 0]).tolist() == [2.0, -0.5, -2.0]
+
+
+# The bounds of a model.
+
+
+def left_out(model, X):
+    scores = model.fold_predictors_.scores(model.at(X))
+    return scores[model.fold_predictors_.fold_of_row, np.arange(len(X))]
+
+
+def by_hand(model, losses, *, n=None, delta=0.05):
+    means = [losses[test].mean() for _, test in model.folds_]
+    sizes = [len(test) for _, test in model.folds_]
+    n = model.fit_record_.n_candidates if n is None else n
+    price = np.log(len(sizes) * n / delta) / np.array(sizes)
+    return np.mean([float(kl_inverse(m, c)) for m, c in zip(means, price, strict=True)])
+
+
+@pytest.mark.parametrize("task", ["two", "three"])
+def test_errors_by_hand(task):
+    model, X, y = fitted(task)
+    report = risk_bounds(model, X, y, delta=0.1)
+    names = ["randomised", "vote", "average", "log loss", "Brier score"]
+    assert report.names == [f"cross-validated {name}" for name in names]
+    probability = model.oof_prediction_
+    wrong = (probability.argmax(axis=1) != y).astype(float)
+    mean = by_hand(model, wrong, delta=0.1)
+    assert report[0].total == pytest.approx(mean, rel=1e-12)
+    assert report[0].empirical_risk == pytest.approx(wrong.mean())
+    assert report[1].total == pytest.approx(1.5 * mean, rel=1e-12)
+    square = np.square(probability - np.eye(probability.shape[1])[y]).sum(axis=1)
+    scale = 1 if task == "two" else 2
+    expected = scale * by_hand(model, square / 2, delta=0.1)
+    assert report[4].total == pytest.approx(expected, rel=1e-9)
+    share = np.bincount(y) / len(y)
+    assert report[4].trivial_level == pytest.approx(scale * (share * (1 - share)).sum() / 2)
+    assert report[3].trivial_level == pytest.approx(-(share * np.log(share)).sum())
+    assert report[0].trivial_level == report[2].trivial_level == pytest.approx(1 - share.max())
+    for bound in report:
+        assert bound.is_guarantee
+        assert bound.details["N"] == 13
+        assert bound.total == bound.empirical_risk + bound.complexity + bound.confidence
+        assert bound.total > bound.empirical_risk
+
+
+def test_means_of_clipped_scores_by_hand():
+    model, X, y = fitted("two")
+    sign, score = 2 * y - 1, left_out(model, X)[:, 0]
+    n = 13 * len(MARGINS)
+    cut = {m: by_hand(model, (1 - sign * np.clip(score, -m, m) / m) / 2, n=n) for m in MARGINS}
+    report = risk_bounds(model, X, y)
+    best = min(cut, key=cut.get)
+    assert report["cross-validated average"].total == pytest.approx(2 * cut[best], rel=1e-9)
+    assert report["cross-validated average"].details["clip"] == best
+    logs = {}
+    for c in LOG_CLIPS:
+        most = math.log(1 + math.exp(c))
+        losses = np.log(1 + np.exp(-sign * np.clip(score, -c, c))) / most
+        logs[c] = most * by_hand(model, losses, n=13 * len(LOG_CLIPS))
+    best = min(logs, key=logs.get)
+    assert report["cross-validated log loss"].total == pytest.approx(logs[best], rel=1e-9)
+
+
+def test_squared_loss_by_hand():
+    model, X, y = fitted("numbers")
+    low, high = -4.0, 12.0
+    (bound,) = risk_bounds(model, X, y, y_range=(low, high))
+    losses = np.square((np.clip(model.oof_prediction_, low, high) - y) / (high - low))
+    assert bound.total == pytest.approx((high - low) ** 2 * by_hand(model, losses), rel=1e-9)
+    assert bound.trivial_level == pytest.approx(np.var(y))
+    assert bound.is_guarantee
+    assert bound.details["share outside"] == 0
+    narrow = risk_bounds(model, X, y, y_range=(y.min(), np.quantile(y, 0.9)))[0]
+    assert [a.name for a in narrow.failing] == ["range of Y"]
+    scores = model.fold_predictors_.scores(model.at(X))[:, :, 0]
+    outside = (scores > np.quantile(y, 0.9)) | (scores < y.min())
+    assert narrow.details["share outside"] == pytest.approx(outside.any(axis=0).mean())
+    plugged_in = risk_bounds(model, X, y)[0]
+    assert [a.name for a in plugged_in.failing] == ["range of Y"]
+    flat = KPPRegressor("extra-trees", **SMALL).fit(X, np.ones(len(X)))
+    assert len(risk_bounds(flat, X, np.ones(len(X)))) == 0
+
+
+def test_every_candidate_is_paid_for():
+    one = fitted("two", alpha=0.01)[0]
+    _, X, y = fitted("two", alpha=0.01)
+    wrong = (one.oof_prediction_.argmax(axis=1) != y).astype(float)
+    assert risk_bounds(one, X, y)[0].total == pytest.approx(by_hand(one, wrong, n=1))
+    three = fitted("two", alphas=[0.01, 0.1, 1.0])[0]
+    wrong = (three.oof_prediction_.argmax(axis=1) != y).astype(float)
+    assert risk_bounds(three, X, y)[0].total == pytest.approx(by_hand(three, wrong, n=3))
+    blend = KPPClassifier(**(SMALL | {"n_estimators": 3})).fit(X, y)
+    wrong = (blend.oof_prediction_.argmax(axis=1) != y).astype(float)
+    bound = risk_bounds(blend, X, y)[0]
+    assert bound.total == pytest.approx(by_hand(blend, wrong, n=5**4 * 70))
+    assert bound.is_guarantee
+    assert "43,750" in str(bound)
+
+
+def test_the_model_itself_by_rows_without_labels():
+    model, X, y = fitted("two")
+    fresh = np.random.default_rng(5).normal(size=(400, 3))
+    bound = risk_bounds(model, X, y, unlabelled=fresh)["cross-validated model"]
+    said = model.predict(fresh)
+    scores = model.fold_predictors_.scores(model.at(fresh))[:, :, 0]
+    dissent = np.mean((scores > 0) != said)
+    assert dissent > 0
+    wrong = (model.oof_prediction_.argmax(axis=1) != y).astype(float)
+    price = float(kl_inverse(dissent, math.log(2 / 0.05) / 400))
+    assert bound.total == pytest.approx(by_hand(model, wrong, delta=0.025) + price, rel=1e-9)
+    assert bound.is_guarantee
+    assert np.array_equal(bounded_prediction(model, fresh, bound), said)
+    seen = risk_bounds(model, X, y, unlabelled=X)["cross-validated model"]
+    assert [a.name for a in seen.failing] == ["fresh unlabelled rows"]
+    twice = risk_bounds(model, X, y, unlabelled=np.vstack([fresh, fresh]))[-1]
+    assert [a.name for a in twice.failing] == ["fresh unlabelled rows"]
+    for other in ({"sample": "test"}, {"sample": "train"}):
+        rows = (fresh, said) if other["sample"] == "test" else (X, y)
+        with pytest.raises(ValueError, match="unlabelled"):
+            risk_bounds(model, *rows, unlabelled=fresh, **other)
+
+
+def test_predictions_of_what_is_bounded():
+    model, X, y = fitted("three")
+    scores = model.fold_predictors_.scores(model.at(X))
+    exact = np.exp(scores - scores.max(axis=2, keepdims=True))
+    probability = exact / exact.sum(axis=2, keepdims=True)
+    report = risk_bounds(model, X, y)
+    found = {
+        b.name.removeprefix("cross-validated "): bounded_prediction(model, X, b) for b in report
+    }
+    counts = np.array([(scores.argmax(axis=2) == k).sum(axis=0) for k in range(3)])
+    alone = (counts == counts.max(axis=0)).sum(axis=0) == 1
+    assert np.array_equal(found["vote"][alone], counts.argmax(axis=0)[alone])
+    np.testing.assert_allclose(found["Brier score"], probability.mean(axis=0), rtol=1e-9)
+    clip = report["cross-validated log loss"].details["clip"]
+    below = np.maximum(scores - scores.max(axis=2, keepdims=True), -clip).mean(axis=0)
+    expected = np.exp(below) / np.exp(below).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found["log loss"], expected, rtol=1e-9)
+    drawn = bounded_prediction(model, X, report[0], random_state=3)
+    assert all(drawn[i] in scores[:, i].argmax(axis=1) for i in range(len(X)))
+    number, X, y = fitted("numbers")
+    bound = risk_bounds(number, X, y, y_range=(-1.0, 1.0))[0]
+    parts = number.fold_predictors_.scores(number.at(X))[:, :, 0]
+    expected = np.clip(parts, -1, 1).mean(axis=0)
+    np.testing.assert_allclose(bounded_prediction(number, X, bound), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="cross-validated"):
+        bounded_prediction(KPPRegressor("extra-trees", n_estimators=3).fit(X, y), X, bound)
+
+
+# What holds.
+
+
+def failing(model, X, y, **options):
+    return [a.name for a in risk_bounds(model, X, y, **options)[0].failing]
+
+
+ROWS, PARTS = "independent rows", "every part without its fold"
+
+
+def test_what_voids_the_guarantee():
+    X, y = rows_of("two")
+
+    def made(fit=None, **parameters):
+        model = KPPClassifier("extra-trees", **(SMALL | {"alpha": 0.1} | parameters))
+        return model.fit(X, y, **(fit or {}))
+
+    group = np.arange(150) // 2
+    assert failing(made(), X, y) == []
+    assert failing(made(cv=KFold(3)), X, y) == []
+    assert failing(made(cv=StratifiedKFold(3)), X, y) == [ROWS]
+    assert failing(made(cv=list(KFold(3).split(X))), X, y) == [ROWS]
+    assert failing(made({"groups": group}), X, y) == [ROWS]
+    assert failing(made({"groups": group}, cv=GroupKFold(3)), X, y) == [ROWS]
+    assert failing(made(), X, y, groups=group) == [ROWS]
+    assert failing(made(class_weight="balanced"), X, y) == [PARTS]
+    weighted = made({"sample_weight": np.arange(1.0, 151.0)})
+    assert failing(weighted, X, y) == []
+    told = {a.name: a.why for a in risk_bounds(weighted, X, y)[0].assumptions}
+    assert "sample_weight" in told[PARTS]
+    X[1] = X[0]
+    assert failing(made(), X, y) == [ROWS]
+    assert failing(made(), X, y, independent_duplicates=True) == []
+
+
+def test_a_preparation_that_has_learned_voids_it():
+    X, y = rows_of("two")
+    model = make_pipeline(StandardScaler(), KPPClassifier("extra-trees", **SMALL)).fit(X, y)
+    assert failing(model, X, y) == ["columns prepared without these rows"]
+
+
+def test_other_samples_and_refusals():
+    model, X, y = fitted("two")
+    with pytest.raises(ValueError, match="this y is another"):
+        risk_bounds(model, X, 1 - y)
+    with pytest.raises(ValueError, match="same order"):
+        risk_bounds(model, X[::-1], y[::-1])
+    with pytest.raises(ValueError, match="radius"):
+        risk_bounds(model, X, y, radius=1.0)
+    # The paper's bounds of the whole are diagnostics, as in the shared regime.
+    assert not any(b.is_guarantee for b in risk_bounds(model, X, y, sample="train"))
+    fresh = np.random.default_rng(5).normal(size=(50, 3))
+    assert risk_bounds(model, fresh, model.predict(fresh), sample="test")[-1].is_guarantee
+    # Parts that are averaged, for whoever asks for each.
+    assert [len(part.rows) for part in fold_predictors(model)] == [100, 100, 100]
+
+
+# The truth.
+
+
+def test_simulations_where_the_truth_is_known(tmp_path):
+    command = [sys.executable, BENCHMARKS / "cross_validated_truth.py", "--out", tmp_path]
+    subprocess.run([*command, "--draws", "10"], check=True, capture_output=True)
+    result = json.loads((tmp_path / "cross_validated_truth.json").read_text())
+    for rows in result["right"].values():
+        assert all(row["failed"] <= 1 for row in rows)
+    by_name = {row["name"]: row for row in result["mistakes"]}
+    assert len(by_name) == 8
+    for name, row in by_name.items():
+        is_wrong = name.endswith("with the mistake")
+        assert row["failed"] == (row["draws"] if is_wrong else 0), name
