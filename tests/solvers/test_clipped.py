@@ -1,4 +1,4 @@
-"""Huber's and the pinball loss, and Poisson's, against generic solvers on the explicit embedding."""
+"""Huber, pinball and Poisson losses against generic solvers on the explicit embedding."""
 
 import numpy as np
 import pytest
@@ -185,7 +185,7 @@ def test_a_share_q_of_the_rows_is_below_its_quantile(q):
         error = y - phi @ (phi.T @ found.dual[0, :, 0]) - found.intercept[0, 0]
         # The intercept is best: the numbers below and above leave room for those on the kink.
         assert (error < -1e-9).mean() <= q
-        assert (error > 1e-9).mean() <= 1 - q
+        assert (error > 1e-9).mean() <= 1 - q + 1e-12
 
 
 @pytest.mark.parametrize("loss", [PinballLoss([0.3]), HuberLoss(0.9)])

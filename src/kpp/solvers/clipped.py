@@ -55,10 +55,9 @@ from kpp.solvers.regression_losses import Clip, weighted_quantile
 
 # A proximal problem is solved until its own gap is this share of the whole one; the next one has
 # this share of its width. On simulated rows other numbers took up to twice the products.
-NEARLY, NARROWER = 0.1, 0.5
-# A Newton system is solved until a round of conjugate gradients, times their number, gains this
-# share of what all rounds gained.
-FORCING = 0.2
+NEARLY, NARROWER = 0.2, 0.5
+# A Newton system is solved until what is left to gain is at most this share of what was gained.
+FORCING = 1.0
 # A start at the solution of another alpha has the first width times this.
 NEXT_WIDTH = 0.3
 MOST_STEPS = 1000
@@ -251,49 +250,33 @@ class _Column:
         return _State(v, gram_v, b, self._y - gram_v - b), width, a
 
     def _toward(self, at: _State, alpha: float, prox: _Prox) -> tuple[_Toward, float]:
-        """The point of the box that a step starts from, and the gap of the proximal problem."""
+        """The point of the box that belongs to the errors, and the gap of the proximal problem."""
         clip, s, h = self._clip, self._s, prox.width
         e0 = self._y - at.gram_v
         if self._fit_intercept:
             at.b = _best_shift(e0 + h * prox.a, s, clip, h, at.b)
         at.error = e0 - at.b
-        slope = np.clip(at.error / h + prox.a, clip.low, clip.high)
-        inside = (slope > clip.low) & (slope < clip.high) & (s > 0)
-        # Rows whose slope is clipped have their r; the others keep theirs, within the box.
-        a = slope.copy()
-        own = alpha * at.v[inside] / s[inside]
-        if self._fit_intercept and len(own):
-            # Moved by the same number, so that all sum to 0 as the slopes do.
-            total = float(s[inside] @ slope[inside])
-            own = own - _best_shift(own, s[inside], clip, 1.0, 0.0, total)
-        a[inside] = np.clip(own, clip.low, clip.high)
+        a = np.clip(at.error / h + prox.a, clip.low, clip.high)
+        inside = np.flatnonzero((a > clip.low) & (a < clip.high) & (s > 0))
         d = s * a / alpha - at.v
         gram_d = self._product(d)
         self._used += 1
-        toward = _Toward(d, gram_d, a, np.flatnonzero(inside))
-        values = slope * at.error - h / 2 * np.square(slope - prox.a)
-        value = float(s @ values) + alpha / 2 * float(at.v @ at.gram_v)
-        far = h / 2 * float(s @ np.square(a - prox.a))
-        if clip.width > 0:
-            far -= clip.width / 2 * float(s @ np.square(a))  # counted in the lower bound already
-        return toward, value - (self._lower(at, toward, alpha) - far)
+        # The gradient of the proximal objective is alpha Phi' d, which bends by alpha or more.
+        return _Toward(d, gram_d, a, inside), alpha / 2 * float(d @ gram_d)
 
     def _step(self, at: _State, alpha: float, prox: _Prox, toward: _Toward, max_iter: int) -> None:
         """One step of Newton's method, as long as it is best to be."""
-        clip, s, h, inside = self._clip, self._s, prox.width, toward.inside
-        p, gram_p, p_b = toward.d.copy(), toward.gram_d.copy(), 0.0
-        if len(inside):
-            # Among these rows (G + alpha h / s) (v + p) + b = y + h a'.
-            ridge = alpha * h / s[inside]
-            right = at.error[inside] - toward.gram_d[inside]
-            right -= h * (toward.a - prox.a)[inside]
-            if self._gram is not None:
-                change, p_b = self._direct(inside, ridge, right)
-                p[inside] += change
-                gram_p = self._product(p)
-                self._used += 1
-            else:
-                p_b = self._conjugate_gradients(inside, ridge, right, p, gram_p, max_iter)
+        clip, s, h = self._clip, self._s, prox.width
+        if not len(toward.inside):
+            p, gram_p, p_b = toward.d, toward.gram_d, 0.0
+        elif self._gram is not None:
+            p, p_b = self._direct(toward, alpha * h / s[toward.inside])
+            gram_p = self._product(p)
+            self._used += 1
+        else:
+            bent = np.zeros_like(s)
+            bent[toward.inside] = s[toward.inside] / h
+            p, gram_p, p_b = self._conjugate_gradients(toward, alpha, bent, max_iter)
         # The objective along the step is convex, and its slope piecewise linear.
         moves = gram_p + p_b
         linear, square = alpha * float(at.v @ gram_p), alpha * float(p @ gram_p)
@@ -308,54 +291,57 @@ class _Column:
         at.gram_v = at.gram_v + t * gram_p
         at.b += t * p_b
 
-    def _direct(
-        self, inside: AnyArray, ridge: FloatArray, right: FloatArray
-    ) -> tuple[FloatArray, float]:
-        """Solve the system of the rows inside from the Gram."""
+    def _direct(self, toward: _Toward, ridge: FloatArray) -> tuple[FloatArray, float]:
+        """Newton's step from the Gram of the rows inside, and the change of b."""
+        # Among these rows (G + alpha h / s) (v + p) + b = y + h a'; d solves it but for G d.
         assert self._gram is not None
+        inside = toward.inside
         system = self._gram[np.ix_(inside, inside)].copy()
         system[np.diag_indices(len(inside))] += ridge
-        if not self._fit_intercept:
-            return np.asarray(np.linalg.solve(system, right)), 0.0
-        found = np.linalg.solve(system, np.column_stack([right, np.ones(len(inside))]))
+        right = np.column_stack([-toward.gram_d[inside], np.ones(len(inside))])
+        found: FloatArray = np.linalg.solve(system, right)
         # r sums to 0 as it stands, and so must the change.
-        b = float(found[:, 0].sum() / found[:, 1].sum())
-        return found[:, 0] - b * found[:, 1], b
+        b = float(found[:, 0].sum() / found[:, 1].sum()) if self._fit_intercept else 0.0
+        p = toward.d.copy()
+        p[inside] += found[:, 0] - b * found[:, 1]
+        return p, b
 
     def _conjugate_gradients(
-        self,
-        inside: AnyArray,
-        ridge: FloatArray,
-        right: FloatArray,
-        p: FloatArray,
-        gram_p: FloatArray,
-        max_iter: int,
-    ) -> float:
-        """Solve it by products; adds to `p` and `gram_p` in place and returns the change of b."""
-        # With an intercept in the space of vectors that sum to 0.
-        mean = np.mean if self._fit_intercept else (lambda values: 0.0)
-        rest = right - mean(right)
-        shift = mean(right)
-        direction, padded = rest.copy(), np.zeros_like(p)
-        rho, gained, rounds = float(rest @ rest), 0.0, 0
-        while rho > 0 and self._used < max_iter:
-            padded[inside] = direction
-            product = self._product(padded)
-            self._used += 1
-            rounds += 1
-            full = product[inside] + ridge * direction
-            middle = mean(full)
-            length = rho / float(direction @ full)
-            p[inside] += length * direction
-            gram_p += length * product
-            rest -= length * (full - middle)
-            shift -= length * middle
+        self, toward: _Toward, alpha: float, bent: FloatArray, max_iter: int
+    ) -> tuple[FloatArray, FloatArray, float]:
+        r"""Newton's step by products in the space of w, its product, and the change of b.
+
+        With b at its best the Hessian takes :math:`\Phi^\top p` to
+        :math:`\Phi^\top (C G p + \alpha p)`, :math:`C = D - D 1 1^\top D / 1^\top D 1`.
+        """
+        total = float(bent.sum()) if self._fit_intercept else np.inf
+        rest, gram_rest = alpha * toward.d, alpha * toward.gram_d
+        direction, gram_direction = rest.copy(), gram_rest.copy()
+        p, gram_p = np.zeros_like(rest), np.zeros_like(rest)
+        rho, gained = float(rest @ gram_rest), 0.0
+        radau = 1 / alpha
+        while rho > 0:
+            middle = float(bent @ gram_direction) / total
+            product = bent * (gram_direction - middle) + alpha * direction
+            length = rho / float(gram_direction @ product)
+            p += length * direction
+            gram_p += length * gram_direction
             gained += length * rho
-            if length * rho * rounds <= FORCING * gained:
+            if self._used >= max_iter:
                 break
-            rho, last = float(rest @ rest), rho
+            rest -= length * product
+            gram_rest = self._product(rest)
+            self._used += 1
+            rho, last = float(rest @ gram_rest), rho
+            # Gauss and Radau, as in `kpp.solvers.newton`: no eigenvalue is below alpha.
+            weight = radau - length
+            inverse = alpha * weight + rho / last
+            radau = weight / inverse if inverse > 0 and weight > 0 else 1 / alpha
+            if radau * rho <= FORCING * gained:
+                break
             direction = rest + rho / last * direction
-        return float(shift)
+            gram_direction = gram_rest + rho / last * gram_direction
+        return p, gram_p, -float(bent @ gram_p) / total
 
     def _lower(self, at: _State, toward: _Toward, alpha: float) -> float:
         """The lower bound of the objective from a point of the box."""
@@ -373,8 +359,9 @@ class _Column:
             else:
                 # Any number between two of the errors is as good.
                 b = float(np.clip(b, *weighted_quantile(e0, s, clip.high)))
-        value = float(s @ clip.values(e0 - b)) + alpha / 2 * float(r @ gram_r)
-        size = float(s @ (np.abs(self._y) + np.abs(gram_r))) * max(clip.high, -clip.low)
+        error = e0 - b
+        value = float(s @ clip.values(error)) + alpha / 2 * float(r @ gram_r)
+        size = float((s * np.abs(clip.slopes(error))) @ (np.abs(self._y) + np.abs(gram_r)))
         return _Found(r, b, value, 8 * EPS * size)
 
 
