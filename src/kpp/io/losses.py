@@ -12,6 +12,7 @@ from kpp.solvers import HuberLoss, Loss, PinballLoss, PoissonLoss, SquaredLoss
 LOSS: FieldTable = {
     **required("name"),
     "delta": Field(since=2, default=None),
+    "is_read": Field(since=2, default=None),
     "quantiles": Field(since=2, default=None),
     "scale": Field(since=2, default=None),
 }
@@ -21,7 +22,7 @@ def loss_fields(model: KPPLinearModel) -> dict[str, Any] | None:
     """Take the loss apart; None for the squared loss, so that older versions read its models."""
     loss = model.loss_
     if isinstance(loss, HuberLoss):
-        return {"name": "huber", "delta": loss.delta}
+        return {"name": "huber", "delta": loss.delta, "is_read": loss.is_read}
     if isinstance(loss, PinballLoss):
         return {"name": "quantile", "quantiles": list(loss.quantiles), "scale": loss.scale}
     if isinstance(loss, PoissonLoss):
@@ -36,7 +37,8 @@ def decode_loss(fields: Any, n_scores: int) -> Loss:
     name = fields["name"]
     if name == "huber":
         require(n_scores == 1, "Huber's loss has one score")
-        return HuberLoss(_positive(fields["delta"], "delta"))
+        require(isinstance(fields["is_read"], bool), "whether a threshold was read must be known")
+        return HuberLoss(_positive(fields["delta"], "delta"), is_read=fields["is_read"])
     if name == "poisson":
         require(n_scores == 1, "Poisson's loss has one score")
         return PoissonLoss(_positive(fields["scale"], "scale"))

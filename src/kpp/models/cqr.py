@@ -49,7 +49,7 @@ def interval_of_loss(
     r"""Intervals of a model whose prediction is not its only score.
 
     With several quantiles, l the least and u the largest of them, row i of the fit has
-    :math:`R_i = \max(l_{q(i)}(x_i) - y_i,\; y_i - u_{q(i)}(x_i))` by the predictor that has not seen
+    :math:`R_i = \max(l_{q(i)}(x_i) - y_i, y_i - u_{q(i)}(x_i))` by the predictor that has not seen
     its fold, which is negative within. The interval at x runs from the
     :math:`\lfloor a (n + 1) \rfloor`-th smallest :math:`l_{q(i)}(x) - R_i` to the
     :math:`\lceil (1 - a) (n + 1) \rceil`-th smallest :math:`u_{q(i)}(x) + R_i`. With Poisson's loss

@@ -22,6 +22,7 @@ from kpp.models.fold_predictors import FoldPredictors
 from kpp.models.interval_results import PredictionIntervals, PredictionSets
 from kpp.models.regimes import regime_of
 from kpp.scores import routed_rows
+from kpp.solvers import HuberLoss
 
 if TYPE_CHECKING:
     from kpp.models.linear import KPPLinearModel
@@ -326,6 +327,11 @@ def _from_other_rows(model: KPPLinearModel) -> Assumption:
         return Assumption(name, False, why)
     if record.class_weight == "balanced" and not regime.splits_rows:
         return Assumption(name, False, "class_weight='balanced' counts the labels of all folds")
+    if isinstance(model.loss_, HuberLoss) and model.loss_.is_read and not regime.splits_rows:
+        why = (
+            "the threshold of Huber's loss was read from the labels of all folds; give huber_delta"
+        )
+        return Assumption(name, False, why)
     made = [own for own in record.caller_weights if own != "sample_weight"]
     if made:
         given = " and ".join(made)

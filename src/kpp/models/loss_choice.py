@@ -125,4 +125,4 @@ class LossChoice:
         # Where half of the targets are the same number, their mean deviation says how far others
         # are.
         scale = MEDIAN_TO_DEVIATION * median_away if median_away > 0 else mean_away
-        return HuberLoss(HUBER_DEVIATIONS * scale if scale > 0 else 1.0)
+        return HuberLoss(HUBER_DEVIATIONS * scale if scale > 0 else 1.0, is_read=True)

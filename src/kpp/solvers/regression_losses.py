@@ -108,6 +108,8 @@ class HuberLoss(ClippedLoss):
     ----------
     delta : float
         d, positive, in units of the target.
+    is_read : bool
+        Whether it was read from the target, and not given.
 
     Examples
     --------
@@ -119,8 +121,8 @@ class HuberLoss(ClippedLoss):
 
     name, n_scores = "mean Huber loss", 1
 
-    def __init__(self, delta: float) -> None:
-        self.delta = float(delta)
+    def __init__(self, delta: float, *, is_read: bool = False) -> None:
+        self.delta, self.is_read = float(delta), is_read
         self.clips = (Clip(-self.delta, self.delta, 1.0),)
 
     def best_constant(self, target: FloatArray, share: FloatArray) -> FloatArray:

@@ -162,6 +162,11 @@ def level_words(bound: Bound) -> str:
         return f"predicting 0 has a squared loss of at most M², {level}, where |Y| is at most M"
     if bound.quantity.startswith("squared loss, clipped"):
         return f"the best constant for {rows} has a squared loss of {level} on them{mean}"
+    if bound.quantity.endswith("loss, clipped"):
+        of_loss = bound.quantity.removesuffix(", clipped")
+        return f"the best constant for {rows} has a {of_loss} of {level} on them{mean}"
+    if bound.quantity in ("Huber loss", "pinball loss"):
+        return f"predicting 0 has a {bound.quantity} of at most {level}, where |Y| is at most M"
     return f"bounds of this quantity say nothing from {level} on"
 
 
