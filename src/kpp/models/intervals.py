@@ -328,9 +328,7 @@ def _from_other_rows(model: KPPLinearModel) -> Assumption:
     if record.class_weight == "balanced" and not regime.splits_rows:
         return Assumption(name, False, "class_weight='balanced' counts the labels of all folds")
     if isinstance(model.loss_, HuberLoss) and model.loss_.is_read and not regime.splits_rows:
-        why = (
-            "the threshold of Huber's loss was read from the labels of all folds; give huber_delta"
-        )
+        why = "Huber's threshold was read from the labels of all folds; give huber_delta"
         return Assumption(name, False, why)
     made = [own for own in record.caller_weights if own != "sample_weight"]
     if made:

@@ -247,6 +247,39 @@ class PoissonLoss(Loss):
         return spread * self.rate
 
 
+def losses_of_answers(loss: Loss, y: FloatArray, prediction: FloatArray) -> FloatArray:
+    """Return the loss of each row by what is predicted, as it is reported.
+
+    Parameters
+    ----------
+    loss : Loss
+        Of numbers, with one score.
+    y, prediction : arrays of shape (n,)
+        Numbers, and what was predicted: a number, a quantile or a mean.
+
+    Returns
+    -------
+    losses : array of shape (n,)
+        Squared errors, Huber or pinball losses, or Poisson deviances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp.solvers import PoissonLoss, SquaredLoss
+    >>> from kpp.solvers.regression_losses import losses_of_answers
+    >>> losses_of_answers(PoissonLoss(), np.zeros(1), np.array([1.5])).tolist()
+    [3.0]
+    >>> losses_of_answers(SquaredLoss(), np.zeros(1), np.array([1.5])).tolist()
+    [2.25]
+    """
+    if isinstance(loss, ClippedLoss):
+        return loss.clips[0].values(y - prediction)
+    if isinstance(loss, PoissonLoss):
+        mean = np.maximum(prediction, np.exp(-LARGEST_LOG))
+        return 2 * (mean - y + xlogy(y, y) - y * np.log(mean))
+    return np.square(y - prediction)
+
+
 def weighted_quantile(values: FloatArray, weight: FloatArray, q: float) -> tuple[float, float]:
     """Return the least and the largest number that is a quantile of weighted values.
 
