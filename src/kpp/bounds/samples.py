@@ -185,6 +185,11 @@ def ask_one_target(model: Any) -> Question:
     """Take a fitted model, or a Pipeline that ends in one; refuse one with several targets."""
     question = ask(model)
     n_scores = question.additive.n_scores
+    if not question.is_classifier and not question.is_ridge and n_scores > 1:
+        raise RefusedError(
+            f"This is of one prediction, and this model has {n_scores} quantiles: fit a model of "
+            "one, with quantile a number."
+        )
     if not question.is_classifier and np.ndim(question.model.node_coef_) == 2:
         raise RefusedError(
             f"Bounds speak of one target, and this model has {n_scores}: fit one "
