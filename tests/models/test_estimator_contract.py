@@ -31,7 +31,11 @@ def expected_failures(estimator):
         for estimator in (KPPRegressor, KPPClassifier)
         for regime in REGIMES
     ]
-    + [estimator("blend", n_estimators=3) for estimator in (KPPRegressor, KPPClassifier)],
+    + [estimator("blend", n_estimators=3) for estimator in (KPPRegressor, KPPClassifier)]
+    + [
+        KPPRegressor("extra-trees", n_estimators=5, loss=loss)
+        for loss in ("huber", "quantile", "poisson")
+    ],
     expected_failed_checks=expected_failures,
 )
 @pytest.mark.filterwarnings("ignore:The best alpha lies on:sklearn.exceptions.ConvergenceWarning")

@@ -26,7 +26,7 @@ from kpp.bounds.assumptions import (
 from kpp.bounds.kl import held_out_kl
 from kpp.bounds.predictors import LinearPredictor, class_margins
 from kpp.bounds.results import Assumption, Bound, check_delta
-from kpp.bounds.samples import Sample, ask_one_target, sample_of
+from kpp.bounds.samples import Sample, ask_for_bounds, sample_of
 from kpp.bounds.terms import (
     Grid,
     Parts,
@@ -366,7 +366,7 @@ def informed_bounds(
     >>> bounds[2].is_trivial, bounds[2].is_guarantee
     (False, True)
     """
-    question = ask_one_target(model)
+    question = ask_for_bounds(model)
     check_delta(delta)
     limits = check_range(question, y_range)
     if question.regime.grows_on_fit_rows:

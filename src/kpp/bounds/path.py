@@ -24,7 +24,7 @@ from kpp.bounds.informed import (
 from kpp.bounds.kl import kl_inverse, smallest_rows
 from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.results import Assumption, check_delta
-from kpp.bounds.samples import Sample, ask_one_target, encode_target, sample_of
+from kpp.bounds.samples import Sample, ask_for_bounds, encode_target, sample_of
 from kpp.bounds.terms import Parts
 from kpp.models.linear import KPPLinearModel, alpha_of
 from kpp.solvers import Solutions, logistic_path, ridge_path
@@ -213,7 +213,7 @@ def bound_path(
     >>> path.infeasible is None
     True
     """
-    question = ask_one_target(model)
+    question = ask_for_bounds(model)
     check_delta(delta)
     limits = check_range(question, y_range)
     if (X_test is None) != (y_test is None):

@@ -17,11 +17,14 @@ from kpp.bounds.assumptions import (
 from kpp.bounds.cross_validated import cross_validated_bounds
 from kpp.bounds.grouped import group_bounds
 from kpp.bounds.informed import NO_LIMITS, held_out_parts, informed_on, trivial_level
+from kpp.bounds.lipschitz_losses import constant_level, held_out_loss_parts, name_of
 from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.rademacher import check_covers, check_radius, trace_bounds
 from kpp.bounds.results import Assumption, Bound, BoundReport, check_delta
-from kpp.bounds.samples import Sample, ask_one_target, sample_of
+from kpp.bounds.samples import Sample, ask_for_bounds, sample_of
+from kpp.bounds.terms import Parts
 from kpp.bounds.uniform import uniform_bounds
+from kpp.solvers import ClippedLoss
 
 
 @one_blas_thread()
@@ -43,10 +46,11 @@ def risk_bounds(
     The paper's bounds are evaluated at `radius`, or at :math:`B = \|\hat w\|`: the trace bound
     (RG-02, CL-02), the uniform squared-loss bound with the printed constant and the one that its
     proof gives (RG-03), the uniform logistic bound and its calibration to the 0/1 error (CL-03).
-    On the fit fold of an honest, fixed or cross-fit model follow the informed bounds. On test rows
-    follows the plain held-out bound of the model. The parts of a cross-validated model are bounded
-    on the folds that they have not seen, instead of all these. All speak of the unweighted risk,
-    also where the fit had weights.
+    A regressor with Huber's or the pinball loss has the uniform bound of that loss in place of the
+    squared one's; Poisson's has none. On the fit fold of an honest, fixed or cross-fit model with
+    squared or log loss follow the informed bounds. On test rows follows the plain held-out bound
+    of the model. The parts of a cross-validated model are bounded on the folds that they have not
+    seen, instead of all these. All speak of the unweighted risk, also where the fit had weights.
 
     Parameters
     ----------
@@ -105,7 +109,7 @@ def risk_bounds(
     ['representation independent of the sample', 'radius B fixed before the sample',
      'homogeneous class']
     """
-    question = ask_one_target(model)
+    question = ask_for_bounds(model)
     check_delta(delta)
     limits, ball = check_range(question, y_range), check_radius(radius)
     data = sample_of(
@@ -129,6 +133,16 @@ def risk_bounds(
     else:
         check_covers(ball, data.predictor)
         found = _of_the_paper(data, data.predictor, delta, limits, ball)
+    loss = question.model._task.loss
+    if isinstance(loss, ClippedLoss):
+        notes = [
+            f"No informed bound: these are of squared errors, and this model has the "
+            f"{name_of(loss)} loss."
+        ]
+        if sample == "test":
+            found += _held_out(data, delta, limits)
+            notes = [] if limits is not None else ["No held-out bound: give y_range."]
+        return BoundReport(found, notes)
     notes = []
     fresh = sample == "test" or (sample == "fit" and not question.regime.grows_on_fit_rows)
     if data.groups is not None and fresh and not data.by_folds:
@@ -183,7 +197,14 @@ def _by_folds(
 def _held_out(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
     limits = NO_LIMITS if y_range is None else y_range
     predictor, seen = sample.predictor, sample.seen
-    parts = held_out_parts(predictor, limits, delta)
+    loss, n = sample.question.model._task.loss, predictor.n_classes
+    level = trivial_level(predictor.target, n)
+    if isinstance(loss, ClippedLoss):
+        found = held_out_loss_parts(loss, predictor, limits, delta)
+        parts = None if found is None else Parts(found[0], 0.0, found[1], {})
+        level = constant_level(loss, predictor.target)
+    else:
+        parts = held_out_parts(predictor, limits, delta)
     if parts is None:
         return []
     assumptions = [
@@ -195,10 +216,11 @@ def _held_out(sample: Sample, delta: float, y_range: Range | None) -> list[Bound
         rows_assumption(sample),
         representation_assumption(sample),
     ]
-    if n := predictor.n_classes:
+    if n:
         quantity = "0/1 error"
     else:
-        quantity = "squared loss, clipped"
+        of_loss = name_of(loss) if isinstance(loss, ClippedLoss) else "squared"
+        quantity = f"{of_loss} loss, clipped"
         assumptions.append(range_assumption(predictor.target, limits))
     return [
         Bound(
@@ -207,7 +229,7 @@ def _held_out(sample: Sample, delta: float, y_range: Range | None) -> list[Bound
             empirical_risk=parts.empirical_risk,
             complexity=0.0,
             confidence=parts.confidence,
-            trivial_level=trivial_level(predictor.target, n),
+            trivial_level=level,
             regime=sample.question.regime.name,
             sample="test",
             n_rows=predictor.n_rows,

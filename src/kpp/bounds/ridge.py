@@ -15,6 +15,7 @@ from kpp.bounds.results import Assumption
 from kpp.bounds.samples import ask_one_target, encode_target, rows_of, sample_of
 from kpp.bounds.spectrum import EXACT_ROWS, Estimate, gram_spectrum
 from kpp.geometry.maps import MapBlock
+from kpp.models.asking import ask
 from kpp.models.linear import KPPLinearModel, alpha_of
 from kpp.models.pipelines import split_pipeline
 from kpp.solvers import ridge_path
@@ -75,9 +76,10 @@ def effective_dimension(
 
 def _ridge_alpha(model: Any) -> float:
     fitted = None if isinstance(model, MapBlock) else split_pipeline(model)[1]
-    if not isinstance(fitted, KPPLinearModel) or fitted.additive_.classes is not None:
+    if not isinstance(fitted, KPPLinearModel) or not ask(fitted).is_ridge:
         raise ValueError(
-            "alpha must be given: only a fitted KPPRegressor has a ridge penalty of its own."
+            "alpha must be given: only a fitted KPPRegressor with loss='squared' has a ridge "
+            "penalty of its own."
         )
     return alpha_of(fitted)
 
@@ -197,8 +199,11 @@ def bias_variance(
     """
     question = ask_one_target(model)
     fitted_model = question.model
-    if question.is_classifier:
-        raise TypeError("The bias-variance decomposition is that of ridge: use a KPPRegressor.")
+    if not question.is_ridge:
+        raise TypeError(
+            "The bias-variance decomposition is that of ridge: use a KPPRegressor with "
+            "loss='squared'."
+        )
     alpha = alpha_of(fitted_model)
     if len(fitted_model.fits_) > 1 or fitted_model.fits_[0].center is not None:
         raise ValueError(

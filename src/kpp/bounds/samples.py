@@ -29,6 +29,7 @@ from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import prepared, split_pipeline
 from kpp.models.regimes import regime_of
 from kpp.scores import RoutedRows, routed_rows
+from kpp.solvers import PoissonLoss
 
 # How to say that equal rows agree by chance, in Python and on the command line.
 SAY_SO = "independent_duplicates=True (--independent-duplicates of kpp report)"
@@ -184,10 +185,27 @@ def ask_one_target(model: Any) -> Question:
     """Take a fitted model, or a Pipeline that ends in one; refuse one with several targets."""
     question = ask(model)
     n_scores = question.additive.n_scores
+    if not question.is_classifier and not question.is_ridge and n_scores > 1:
+        raise RefusedError(
+            f"This is of one prediction, and this model has {n_scores} quantiles: fit a model of "
+            "one, with quantile a number."
+        )
     if not question.is_classifier and np.ndim(question.model.node_coef_) == 2:
         raise RefusedError(
             f"Bounds speak of one target, and this model has {n_scores}: fit one "
             "model per target, each with its share of delta."
+        )
+    return question
+
+
+def ask_for_bounds(model: Any) -> Question:
+    """As `ask_one_target`; refuse a loss that has no bounds."""
+    question = ask_one_target(model)
+    if isinstance(question.model._task.loss, PoissonLoss):
+        raise RefusedError(
+            "There are no bounds of Poisson's loss: it grows with the exponential of the score, so "
+            "that it has no Lipschitz constant and no largest value short of e^B, and a count has "
+            "no limits. Huber's, the pinball and the squared loss have bounds."
         )
     return question
 

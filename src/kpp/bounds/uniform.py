@@ -13,10 +13,12 @@ import numpy as np
 
 from kpp.bounds.assumptions import Range, range_assumption
 from kpp.bounds.informed import trivial_level
+from kpp.bounds.lipschitz_losses import lipschitz_bounds
 from kpp.bounds.predictors import LinearPredictor, logistic_losses
 from kpp.bounds.rademacher import class_assumptions, rademacher_complexity
 from kpp.bounds.results import Assumption, Bound
 from kpp.bounds.samples import Sample
+from kpp.solvers import ClippedLoss
 
 CONSTANTS = ("printed", "proof")
 
@@ -132,7 +134,7 @@ def uniform_bounds(
     y_range: Range | None,
     radius: float | None = None,
 ) -> list[Bound]:
-    """RG-03 with both constants; or CL-03, and the 0/1 error by calibration."""
+    """RG-03 with both constants, or that of another loss; or CL-03, and the 0/1 error."""
     B = predictor.norm if radius is None else radius
     # Predictions lie in [-B R, B R]; R is at most 1 for one forest, not for several.
     largest = B * max(1.0, predictor.map.sup_norm())
@@ -142,6 +144,8 @@ def uniform_bounds(
         "n_rows": predictor.n_rows,
         "delta": delta,
     }
+    if isinstance(sample.question.model._task.loss, ClippedLoss):
+        return lipschitz_bounds(sample, predictor, (B, largest), radius, y_range, common)
     if predictor.n_classes == 0:
         return _squared(sample, predictor, (B, largest), radius, y_range, common)
     assumptions = class_assumptions(sample, predictor, radius=radius)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from kpp._checks import check_choice
+from kpp._checks import RefusedError, check_choice
 from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.certificates.certify import METHODS, certify
@@ -387,6 +387,11 @@ class _SquaredError:
 def _error_curve(
     question: Question, rows: RoutedRows, y: Any, radii: Any, method: str
 ) -> RobustnessCurve:
+    if not question.is_ridge and (question.additive.is_log or question.additive.n_scores > 1):
+        raise RefusedError(
+            "The curve of certified errors is of predictions that are the scores themselves: not "
+            "of Poisson means, whose scores are logarithms, nor of several quantiles."
+        )
     prediction = np.asarray(question.model.predict(rows))
     target = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     if target.ndim == 2 and target.shape[1] == 1 and prediction.ndim == 1:

@@ -81,6 +81,8 @@ def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
         "alpha": model.alpha_,  # of a blend one a block
         "blend_weights": _plain(model.blend_weights_),
         "alpha_chosen": model.cv_scores_ is not None,
+        "loss": "log" if classes is not None else fitted.options.loss,
+        "quantile": fitted.options.quantile if fitted.options.loss == "quantile" else None,
         "seconds": fitted.seconds,
         "scores": {k: None if s is None else s.to_dict() for k, s in fitted.scores.items()},
     }
@@ -118,6 +120,7 @@ def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> Non
             *groups,
             ("forest", f"{summary['forest']}, {summary['trees']} trees"),
             ("regime", f"{regime.name}: {regime.in_short} ({regime.number})"),
+            *_loss(summary),
             ("alpha", f"{_alphas(summary['alpha'])}, {chosen}"),
             *_weights(summary["blend_weights"]),
             ("time", f"{summary['seconds']:.1f} s"),
@@ -129,6 +132,14 @@ def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> Non
     terminal.line()
     for text in _claims(fitted):
         terminal.line(text)
+
+
+def _loss(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The loss, where it is not that of the task."""
+    if summary["loss"] in ("log", "squared"):
+        return []
+    of = "" if summary["quantile"] is None else f" {summary['quantile']:g}"
+    return [("loss", f"{summary['loss']}{of}")]
 
 
 def _alphas(alpha: float | dict[str, float]) -> str:

@@ -38,6 +38,15 @@ class GeometryForest(StrEnum):
     random_forest = "random-forest"
 
 
+class Loss(StrEnum):
+    """Losses of a regressor, by their names in ``kpp.models.loss_choice``."""
+
+    squared = "squared"
+    huber = "huber"
+    quantile = "quantile"
+    poisson = "poisson"
+
+
 class Regime(StrEnum):
     """Regimes that grow their own forest, by their names in ``kpp.models.regimes``.
 
@@ -179,6 +188,18 @@ RegimeOption = Annotated[
     ),
 ]
 Alpha = Annotated[str, typer.Option(help="Penalty: auto, or a number.", rich_help_panel=_MODEL)]
+LossOption = Annotated[
+    Loss,
+    typer.Option(
+        "--loss",
+        help="Of numbers: squared errors; huber for outliers; a quantile; poisson for counts.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Quantile = Annotated[
+    float,
+    typer.Option(help="With --loss quantile, the share below.", rich_help_panel=_MODEL),
+]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", rich_help_panel=_MODEL)]
 Jobs = Annotated[
     int,
@@ -226,6 +247,8 @@ OF_A_FIT = {
     "trees": "--trees",
     "regime": "--regime",
     "alpha": "--alpha",
+    "loss": "--loss",
+    "quantile": "--quantile",
     "test_size": "--test-size",
     "test": "--test",
     "drop": "--drop",

@@ -18,7 +18,13 @@ from kpp.bounds.predictors import logistic_losses
 from kpp.bounds.samples import Sample, ask_one_target, sample_of, seen_rows
 from kpp.bounds.spectrum import Spectrum
 from kpp.diagnostics.findings import Finding, find
-from kpp.diagnostics.metrics import N_BINS, auc_reason, constant_metrics, predictive_metrics
+from kpp.diagnostics.metrics import (
+    N_BINS,
+    auc_reason,
+    constant_metrics,
+    loss_name,
+    predictive_metrics,
+)
 from kpp.diagnostics.observables import (
     Observable,
     capacity,
@@ -30,6 +36,7 @@ from kpp.diagnostics.observables import (
     stability,
 )
 from kpp.models.linear import grids_of
+from kpp.solvers.regression_losses import losses_of_answers
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,8 +277,10 @@ def _further_figures(
         excess = metrics["calibration_error"] - 2 * float(chance)
         found["excess_calibration_error"] = excess if is_new else np.nan
     else:
-        mse = np.nan if constant is None else constant["rmse"] ** 2
-        found["skill"] = 1 - metrics["rmse"] ** 2 / mse if mse else np.nan
+        name = loss_name(model._task.loss) or "rmse"
+        power = 2 if name == "rmse" else 1
+        level = np.nan if constant is None else constant[name] ** power
+        found["skill"] = 1 - metrics[name] ** power / level if level else np.nan
     gap = _out_of_fold_gap(sample) if sample.kind != "test" else np.nan
     return found | {"out_of_fold_gap": gap}
 
@@ -287,8 +296,9 @@ def _out_of_fold_gap(sample: Sample) -> float:
         chosen = np.clip(np.asarray(prediction)[np.arange(len(y)), y], 1e-300, 1.0)
         other = float(-np.log(chosen).mean())
     else:
-        own = float(np.square(y - scores[:, 0]).mean())
-        other = float(np.square(y - prediction).mean())
+        task = sample.model._task
+        own = float(losses_of_answers(task.loss, y, task.answers(scores)).mean())
+        other = float(losses_of_answers(task.loss, y, prediction).mean())
     return 1 - own / other if other > 0 else np.nan
 
 

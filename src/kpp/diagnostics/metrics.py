@@ -12,8 +12,16 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.samples import encode_target
 from kpp.models.asking import ask
 from kpp.models.linear import KPPLinearModel
+from kpp.solvers import HuberLoss, Loss, PinballLoss, PoissonLoss
+from kpp.solvers.regression_losses import losses_of_answers
 
 N_BINS = 10
+# Figures of losses other than the squared error, and what people call them.
+LOSS_TITLES = {
+    "huber_loss": "Mean Huber loss",
+    "pinball_loss": "Mean pinball loss",
+    "poisson_deviance": "Mean Poisson deviance",
+}
 
 
 def predictive_metrics(model: Any, X: Any, y: AnyArray) -> dict[str, float]:
@@ -31,9 +39,10 @@ def predictive_metrics(model: Any, X: Any, y: AnyArray) -> dict[str, float]:
     Returns
     -------
     metrics : dict
-        "rmse", "mae" and "r2"; or "error", "balanced_accuracy", "auc" (one class against the
-        rest for more than two), "log_loss", "brier" and "calibration_error". NaN where the rows
-        do not define one: a single row, a class that is absent.
+        "rmse", "mae" and "r2", with another loss its mean first; or "error",
+        "balanced_accuracy", "auc" (one class against the rest for more than two), "log_loss",
+        "brier" and "calibration_error". NaN where the rows do not define one: a single row, a
+        class that is absent.
 
     Examples
     --------
@@ -50,7 +59,7 @@ def predictive_metrics(model: Any, X: Any, y: AnyArray) -> dict[str, float]:
     fitted: Any = question.model
     codes, answer = encode_target(question, y, len(rows)), fitted.predict(rows)
     if not question.is_classifier:
-        return regression_metrics(codes, answer)
+        return regression_metrics(codes, answer, loss=fitted._task.loss)
     probability, prediction = fitted.predict_proba(rows), np.searchsorted(fitted.classes_, answer)
     found = classification_metrics(codes, probability, prediction)
     names = ("balanced_accuracy", "auc", "log_loss", "brier")
@@ -62,7 +71,11 @@ def predictive_metrics(model: Any, X: Any, y: AnyArray) -> dict[str, float]:
 
 
 def regression_metrics(
-    y: AnyArray, prediction: FloatArray, weight: FloatArray | None = None
+    y: AnyArray,
+    prediction: FloatArray,
+    weight: FloatArray | None = None,
+    *,
+    loss: Loss | None = None,
 ) -> dict[str, float]:
     r"""Score predicted numbers.
 
@@ -76,11 +89,14 @@ def regression_metrics(
         Numbers, and what was predicted.
     weight : array of shape (n_rows,), optional
         Weights of the rows.
+    loss : Loss, optional
+        What the model minimises, where it is not the squared error.
 
     Returns
     -------
     metrics : dict
-        "rmse", "mae" and "r2"; the latter is NaN where all of y is the same.
+        "rmse", "mae" and "r2"; the latter is NaN where all of y is the same. With another loss
+        its mean comes first: "huber_loss", "pinball_loss" or "poisson_deviance".
 
     Examples
     --------
@@ -93,11 +109,40 @@ def regression_metrics(
     mse = float(np.average(np.square(rest), weights=weight))
     middle = np.average(y, weights=weight)
     spread = float(np.average(np.square(y - middle), weights=weight))
-    return {
+    own = {}
+    if (name := loss_name(loss)) is not None and loss is not None:
+        own[name] = float(np.average(losses_of_answers(loss, y, prediction), weights=weight))
+    return own | {
         "rmse": float(np.sqrt(mse)),
         "mae": float(np.average(np.abs(rest), weights=weight)),
         "r2": 1 - mse / spread if spread > 0 else np.nan,
     }
+
+
+def loss_name(loss: Loss | None) -> str | None:
+    """Return the name of the figure of a loss; None for the squared and the log loss.
+
+    Parameters
+    ----------
+    loss : Loss, optional
+        Of a model.
+
+    Returns
+    -------
+    name : str or None
+
+    Examples
+    --------
+    >>> from kpp.diagnostics.metrics import loss_name
+    >>> from kpp.solvers import PinballLoss
+    >>> loss_name(PinballLoss([0.5]))
+    'pinball_loss'
+    """
+    if isinstance(loss, HuberLoss):
+        return "huber_loss"
+    if isinstance(loss, PinballLoss):
+        return "pinball_loss"
+    return "poisson_deviance" if isinstance(loss, PoissonLoss) else None
 
 
 def classification_metrics(
@@ -195,7 +240,8 @@ def constant_metrics(
         # One column: against a vector, columns would be compared row by row with all rows.
         numbers = np.asarray(target, dtype=np.float64).reshape(len(target), -1)
         truth = numbers[:, output if numbers.shape[1] > 1 else 0]
-        return regression_metrics(truth, np.full(len(truth), constant[output]), weight)
+        own = model._task.loss
+        return regression_metrics(truth, np.full(len(truth), constant[output]), weight, loss=own)
     share = np.tile(constant, (len(target), 1))
     return classification_metrics(target, share, weight=weight)
 

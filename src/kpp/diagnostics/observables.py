@@ -55,7 +55,7 @@ def capacity(question: Question, spectra: list[Spectrum]) -> list[Observable]:
     found = [_observable("trace_per_row", "capacity", "Tr(G)/n", trace)]
     alpha = question.model.alpha_
     # The layers of a blend have a penalty each: there is no d_eff of the whole.
-    if not question.is_classifier and not isinstance(alpha, dict):
+    if question.is_ridge and not isinstance(alpha, dict):
         per_row = []
         for s in spectra:
             d = s.effective_dimension(alpha)

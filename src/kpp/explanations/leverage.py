@@ -132,9 +132,10 @@ def leave_one_out(model: Any, y: Any, *, sample_weight: Any = None) -> LeaveOneO
     True
     """
     question = ask(model)
-    if question.is_classifier:
+    if not question.is_ridge:
+        other = "a KPPClassifier" if question.is_classifier else "another loss"
         raise TypeError(
-            "The closed form is ridge regression's; a KPPClassifier has none. Its honest "
+            f"The closed form is ridge regression's; {other} has none. Its honest "
             "predictions are in oof_prediction_."
         )
     if question.regime.averages_folds:

@@ -19,7 +19,9 @@ from kpp.io.linear import SCORES, decode_scores, largest_sums, scores_fields
 from kpp.io.schema import Field, FieldTable, required
 from kpp.io.values import Fields, Kind
 from kpp.io.writer import Writer
+from kpp.models.tasks import Task
 from kpp.scores import AdditiveForest, ScoreBlock
+from kpp.solvers import PoissonLoss
 
 # A node's value is a sum of as many terms as the path is long, at most this far from it,
 # relative to the sum of their magnitudes.
@@ -30,6 +32,7 @@ ADDITIVE: FieldTable = {
     "node_rows": Field(default=None),
     **dict.fromkeys(("coef", "squared_scale", "classes"), UNKNOWN),
     "linear": Field(since=2, default=None, inside=SCORES),
+    "is_log": Field(since=2, default=False),
 }
 
 
@@ -37,12 +40,15 @@ def additive_with_leaves(
     embedding: MapBlock,
     coefficients: FloatArray,
     intercept: FloatArray,
-    classes: AnyArray | None,
+    task: Task,
     stored: Any,
 ) -> AdditiveForest:
     """The stored values of the leaves, which must be those of the coefficients."""
     with np.errstate(over="ignore", invalid="ignore"):
-        additive = AdditiveForest.from_coefficients(embedding, coefficients, intercept, classes)
+        is_log = isinstance(task.loss, PoissonLoss)
+        additive = AdditiveForest.from_coefficients(
+            embedding, coefficients, intercept, task.classes, is_log=is_log
+        )
         # Sums of magnitudes: rounding is relative to these, not to sums that may cancel.
         sizes = AdditiveForest.from_coefficients(embedding, np.abs(coefficients), intercept)
     right = isinstance(stored, list) and len(stored) == len(additive.blocks)
@@ -86,6 +92,8 @@ def encode_additive(additive: AdditiveForest, writer: Writer, where: str) -> Fie
     linear = {}
     if whole.linear:
         linear["linear"] = writer.value(scores_fields(whole.linear), f"{where}.linear")
+    if whole.is_log:
+        linear["is_log"] = True
     return linear | {
         "forest": writer.value(block.forest, f"{where}.forest"),
         "node_values": writer.value(np.asarray(block.node_values, np.float64), where),
@@ -135,7 +143,10 @@ def decode_additive(fields: Fields) -> AdditiveForest:
         squared_scale=squared_scale,
         node_rows=rows,
     )
-    return AdditiveForest((block,), intercept, classes, linear)
+    is_log = fields["is_log"]
+    right = isinstance(is_log, bool) and not (is_log and classes is not None)
+    require(right, "only numbers have logarithms")
+    return AdditiveForest((block,), intercept, classes, linear, is_log)
 
 
 KINDS: dict[type, Kind] = {

@@ -20,7 +20,7 @@ from kpp.models.blend import bare_fit, weights_by_name
 from kpp.models.blend_plans import of_fold
 from kpp.models.linear import KPPLinearModel
 from kpp.models.regimes import REGIMES
-from kpp.models.tasks import Task
+from kpp.models.tasks import Regression, Task
 
 BLEND = required("bare", "share", "score")
 
@@ -57,7 +57,8 @@ def decode_blend(fields: Any, model: KPPLinearModel, task: Task) -> None:
         require(isinstance(block, PathMap), "a bare ensemble without a forest")
         assert isinstance(block, PathMap)
         steps = bare_steps(block.forest, task.classes)
-        right = steps is not None and len(steps[1]) == n_scores
+        columns = task.n_targets if isinstance(task, Regression) else n_scores
+        right = steps is not None and len(steps[1]) == columns
         require(right, "a bare ensemble that predicts something else")
         found.append(bare_fit(block, task.classes, own))
     model.bare_fits_ = found

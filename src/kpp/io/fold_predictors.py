@@ -24,7 +24,7 @@ from kpp.io.values import Fields
 from kpp.models.fits import LinearFit
 from kpp.models.fold_predictors import FoldBare, FoldPredictors, folds_of_rows
 from kpp.models.linear import KPPLinearModel
-from kpp.models.tasks import Task
+from kpp.models.tasks import Regression, Task
 
 OF_BLOCK: FieldTable = {**required("block"), "fits": Field(inside=FITS)}
 OF_BARE = required("block", "trees", "base", "share")
@@ -136,7 +136,8 @@ def _bare(fields: Any, model: KPPLinearModel, task: Task, n_folds: int) -> FoldB
     assert isinstance(block, PathMap)
     forest, n_scores = block.forest, len(np.atleast_1d(model.intercept_))
     steps = bare_steps(forest, task.classes)
-    require(steps is not None and len(steps[1]) == n_scores, "a bare ensemble of other scores")
+    columns = task.n_targets if isinstance(task, Regression) else n_scores
+    require(steps is not None and len(steps[1]) == columns, "a bare ensemble of other scores")
     share = floats(fields["share"], "weights of folds", (n_scores,), low=0.0)
     trees = _trees(fields["trees"], forest)
     if trees is None:
@@ -166,7 +167,8 @@ def _places(tests: list[AnyArray], fit_rows: AnyArray) -> list[AnyArray]:
 
 def _target(stored: Any, n_rows: int, n_scores: int, task: Task) -> AnyArray:
     if task.classes is None:
-        return floats(stored, "the target of the fit", (n_rows, n_scores))
+        columns = task.n_targets if isinstance(task, Regression) else n_scores
+        return floats(stored, "the target of the fit", (n_rows, columns))
     last = len(task.classes) - 1
     codes: AnyArray = integers(stored, "the classes of the fit", (n_rows,), 0, last)
     return codes

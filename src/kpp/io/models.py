@@ -35,6 +35,7 @@ from kpp.io.fold_predictors import (
 )
 from kpp.io.forests import MOST_COLUMNS
 from kpp.io.lean import lean_model
+from kpp.io.losses import LOSS, decode_loss, loss_fields
 from kpp.io.records import RECORD, decode_fingerprints, decode_record
 from kpp.io.schema import Field, FieldTable, required
 from kpp.io.values import Fields, Kind
@@ -65,6 +66,7 @@ LINEAR: FieldTable = {
     "constant_": Field(since=2, default=None),
     "blend": Field(since=2, default=None, inside=BLEND),
     "fold_predictors": Field(since=2, default=None, inside=FOLD_PREDICTORS),
+    "loss": Field(since=2, default=None, inside=LOSS),
 }
 EMBEDDING: FieldTable = {**SHARED, **required("task_")}
 # Parameters that there were once, and the only value that they could have.
@@ -76,7 +78,7 @@ LINEAR_ATTRIBUTES = {
     *("oof_prediction_", "folds_", "regime_", "partition_rows_", "fit_rows_", "sample_weight_"),
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
     *("alpha_selection_", "fit_record_", "row_fingerprints_", "constant_", OUTPUT),
-    *("blend_weights_", "blend_score_", "bare_fits_", "fold_predictors_"),
+    *("blend_weights_", "blend_score_", "bare_fits_", "fold_predictors_", "loss_"),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -210,6 +212,8 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     if model.blend_weights_ is not None:
         # Only where there is one: all other models stay readable where blends are not known.
         layers["blend"] = blend_fields(model)
+    if (of_loss := loss_fields(model)) is not None:
+        layers["loss"] = of_loss
     if (of_folds := fold_predictor_fields(model, where)) is not None:
         layers["fold_predictors"] = of_folds
     return fields | {
@@ -246,17 +250,19 @@ def _decode_linear(cls: Any, fields: Fields) -> Any:
     single = fields["single"]
     if cls is KPPClassifier:
         require(single is False, "a classifier has classes")
+        require(fields["loss"] is None, "a classifier has no loss of numbers")
         model.classes_ = check_classes(fields["classes_"], n_scores)
         task: Task = Classification(model.classes_)
         oof_shape: tuple[int, ...] = (n_rows, len(model.classes_))
     else:
         require(isinstance(single, bool) and (n_scores == 1 or not single), "targets and scores")
         require(fields["classes_"] is None, "a regressor has no classes")
-        task = Regression(n_scores, is_single=single)
+        model.loss_ = decode_loss(fields["loss"], n_scores)
+        task = Regression(n_scores, single, model.loss_)
         oof_shape = (n_rows,) if single else (n_rows, n_scores)
     model.node_coef_, model.intercept_ = task.shaped(coefficients), task.shaped(intercept)
     model.additive_ = additive_with_leaves(
-        model.map_, coefficients, intercept, task.classes, fields["leaf_values"]
+        model.map_, coefficients, intercept, task, fields["leaf_values"]
     )
     _sample(model, fields, n_rows)
     is_blend = fields["blend"] is not None

@@ -27,6 +27,7 @@ from kpp.models.pipelines import (
 )
 from kpp.models.regimes import Regime, regime_of
 from kpp.scores import AdditiveForest, RoutedRows, routed_rows
+from kpp.solvers import SquaredLoss
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,11 @@ class Question:
     def is_classifier(self) -> bool:
         """Whether the answer is a class."""
         return self.additive.classes is not None
+
+    @property
+    def is_ridge(self) -> bool:
+        """Whether its linear layers are those of the squared loss, with its closed forms."""
+        return not self.is_classifier and isinstance(self.model._task.loss, SquaredLoss)
 
     @property
     def node_coef(self) -> FloatArray:

@@ -77,7 +77,8 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
         if _takes_bare(block, plan, settings):
             assert block.bare is not None
             names.append(block.name + BARE)
-            scores.append(block.bare)
+            # Several quantiles have the only score of a bare ensemble, each with a weight.
+            scores.append(np.broadcast_to(block.bare, layer.out_of_fold.shape))
     settings.progress(BLENDING, 0, 1)
     candidates = np.array(scores)
     n_candidates = 1
@@ -209,6 +210,8 @@ def bare_fit(block: PathMap, classes: AnyArray | None, share: FloatArray) -> Bar
     scale = block.scale
     # `Grower.weigh` has seen to it that no step is lost here.
     coef = np.divide(steps, scale, out=np.zeros_like(steps), where=scale > 0)
+    if len(coef) < len(share):  # several quantiles have its only score
+        coef, base = np.tile(coef, (len(share), 1)), np.tile(base, len(share))
     return BareFit(MapPart(block), coef, base, share)
 
 

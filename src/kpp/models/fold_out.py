@@ -19,6 +19,7 @@ from kpp.models.data import FitData, check_groups
 from kpp.models.fits import LinearFit
 from kpp.models.plans import Splitter
 from kpp.scores import AdditiveForest
+from kpp.solvers import SquaredLoss
 
 if TYPE_CHECKING:
     from kpp.models.linear import KPPLinearModel
@@ -90,14 +91,14 @@ class LeaveOneFoldOut(Shown):
     def effective_dimensions(self) -> FloatArray:
         r""":math:`d_{\mathrm{eff}}(\alpha) / n` of each fold's map at the n rows of its fit.
 
-        Of the Gram as it is, neither centred nor weighted, as in the paper. NaN for classes,
-        whose penalty is not that of ridge, and for fits of more than 2,000 rows: there
+        Of the Gram as it is, neither centred nor weighted, as in the paper. NaN for classes and
+        losses whose penalty is not that of ridge, and for fits of more than 2,000 rows: there
         ``kpp.bounds.gram_spectrum(fit.map).effective_dimension(fit.alpha)`` gives an estimate.
         """
         found = np.full(len(self.fits), np.nan)
         for q, fit in enumerate(self.fits):
             n_rows = len(fit.rows)
-            if n_rows <= EXACT_ROWS and not is_classifier(self.models[q]):
+            if n_rows <= EXACT_ROWS and isinstance(self.models[q]._task.loss, SquaredLoss):
                 values = np.maximum(np.linalg.eigvalsh(fit.map.gram()), 0.0)
                 found[q] = (values / (values + fit.alpha)).sum() / n_rows
         return found
@@ -165,6 +166,11 @@ def leave_one_fold_out(
         raise ValueError(
             f"regime={model.regime!r} has folds of its own, and its model is the average over "
             "them: use another regime, or alpha='auto', whose oof_prediction_ are out of fold."
+        )
+    if getattr(model, "loss", "squared") != "squared":
+        raise ValueError(
+            f"Leave-one-fold-out reports squared errors, and this model has loss={model.loss!r}: "
+            "use alpha='auto', whose cv_scores_ are of that loss, or cross_val_score."
         )
     alpha = _alpha(model, alpha)
     unfitted = clone(model).set_params(alpha=alpha)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import is_classifier
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -36,6 +37,7 @@ from kpp.geometry.weights import (
 )
 from kpp.models.blocks import LINEAR, Blocks, Spec, blocks_of
 from kpp.models.data import FitData
+from kpp.solvers import Loss, PoissonLoss
 
 GROWING = "growing trees"
 COORDINATES = ("path", "leaf")
@@ -85,6 +87,8 @@ class Grower:
         Whether a block of linear terms stands beside the forests.
     n_classes : int
         Number of classes, for classification.
+    loss : Loss, optional
+        What the model minimises; boosters that are given by name may have it, too.
     """
 
     specs: list[Spec]
@@ -104,6 +108,7 @@ class Grower:
     blends: bool = False
     is_linear: bool = False
     n_classes: int = 2
+    loss: Loss | None = None
 
     @classmethod
     def of(
@@ -115,6 +120,7 @@ class Grower:
         progress: Progress | None = None,
         blocks: Blocks | None = None,
         n_classes: int = 2,
+        loss: Loss | None = None,
     ) -> Grower:
         """Read the parameters of an estimator, which has seen its X."""
         blocks = blocks_of(estimator) if blocks is None else blocks
@@ -125,6 +131,7 @@ class Grower:
             blends=blocks.is_blend,
             is_linear=blocks.is_linear,
             n_classes=n_classes,
+            loss=loss,
             n_features=estimator.n_features_in_,
             feature_names=getattr(estimator, "feature_names_in_", None),
             classification=classification,
@@ -462,6 +469,9 @@ class Grower:
         )
         if self.blends and traits_of(named).splits_into_groups:
             named.set_params(n_estimators=BLEND_TREES[bool(classification)] * self.n_estimators)
+        if isinstance(self.loss, PoissonLoss) and isinstance(named, HistGradientBoostingRegressor):
+            # Its own scores are then logarithms, as those of the model are.
+            named.set_params(loss="poisson")
         return named
 
     def together(self, blocks: list[tuple[str, MapBlock]]) -> MapBlock:

@@ -22,6 +22,7 @@ from kpp.models.fold_predictors import FoldPredictors
 from kpp.models.interval_results import PredictionIntervals, PredictionSets
 from kpp.models.regimes import regime_of
 from kpp.scores import routed_rows
+from kpp.solvers import HuberLoss
 
 if TYPE_CHECKING:
     from kpp.models.linear import KPPLinearModel
@@ -328,6 +329,9 @@ def _from_other_rows(model: KPPLinearModel) -> Assumption:
         return Assumption(name, False, why)
     if record.class_weight == "balanced" and not regime.splits_rows:
         return Assumption(name, False, "class_weight='balanced' counts the labels of all folds")
+    if isinstance(model.loss_, HuberLoss) and model.loss_.is_read and not regime.splits_rows:
+        why = "Huber's threshold was read from the labels of all folds; give huber_delta"
+        return Assumption(name, False, why)
     made = [own for own in record.caller_weights if own != "sample_weight"]
     if made:
         given = " and ".join(made)

@@ -37,6 +37,7 @@ from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES, Regime
 from kpp.models.selection import LayerSettings, counted_taus
 from kpp.models.tasks import Task
 from kpp.scores import AdditiveForest, RoutedRows, routed_rows
+from kpp.solvers import Loss, PoissonLoss
 
 
 class KPPLinearModel(ShowsItsFit, ABC):
@@ -55,6 +56,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
     blend_score_: float | None = None
     bare_fits_: list[BareFit] | None = None
     fold_predictors_: FoldPredictors | None = None
+    # Of a regressor; squared in models of older files.
+    loss_: Loss | None = None
 
     def __init__(
         self,
@@ -164,6 +167,9 @@ class KPPLinearModel(ShowsItsFit, ABC):
         partition, fit = regime.rows(len(X), groups)
         given_weight = check_sample_weight(sample_weight, len(X))
         weight = self._weights(given_weight, labels, regime, partition)
+        # A size or threshold of the loss, too, must not come from labels of the fit fold.
+        counted = partition if regime.splits_rows else np.arange(len(X))
+        task = task.scaled(target[counted], weight[counted])
         data = FitData(
             X=rows,
             labels=labels,
@@ -180,6 +186,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
             progress=progress,
             blocks=blocks,
             n_classes=2 if task.classes is None else len(task.classes),
+            loss=task.loss,
         )
         settings = LayerSettings(
             task=task,
@@ -230,6 +237,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
 
     def _keep(self, fitted: FittedPlan, task: Task) -> None:
         """Set the fitted attributes, in scikit-learn's shapes."""
+        if task.classes is None:
+            self.loss_ = task.loss
         self.map_ = fitted.map
         forests = [(name, block.forest) for name, block in forest_blocks(fitted.map)]
         self.forest_ = forests if isinstance(fitted.map, BlockMap) else forests[0][1]
@@ -248,7 +257,11 @@ class KPPLinearModel(ShowsItsFit, ABC):
         self.blend_weights_, self.blend_score_ = fitted.weights, fitted.score
         self.bare_fits_ = None if fitted.weights is None else fitted.bare_fits
         self.additive_ = AdditiveForest.from_coefficients(
-            fitted.map, fitted.node_coef, fitted.intercept, task.classes
+            fitted.map,
+            fitted.node_coef,
+            fitted.intercept,
+            task.classes,
+            is_log=isinstance(task.loss, PoissonLoss),
         )
 
     def _is_auto(self) -> bool:

@@ -1,4 +1,4 @@
-"""`KPPRegressor`: ridge regression on the embedding."""
+"""`KPPRegressor`: ridge regression on the embedding, or another loss of numbers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,35 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
 from sklearn.utils.validation import check_array
 
+from kpp._checks import check_sample_weight
 from kpp._typing import AnyArray, FloatArray
+from kpp.models.cqr import interval_of_loss
 from kpp.models.interval_results import PredictionIntervals
 from kpp.models.intervals import predict_interval
 from kpp.models.linear import KPPLinearModel
+from kpp.models.loss_choice import LossChoice
 from kpp.models.tasks import Regression, Task
+from kpp.solvers import PinballLoss, PoissonLoss
 
 
 class KPPRegressor(RegressorMixin, KPPLinearModel):
     r"""Ridge regression on the node-indexed embedding of a forest, jointly over all trees.
 
     .. math::
-        \min_{w, b}\; \tfrac12 \sum_i s_i \bigl(y_i - \langle w, \Phi(x_i) \rangle - b\bigr)^2
+        \min_{w, b}\; \sum_i s_i\, \ell\bigl(y_i, \langle w, \Phi(x_i) \rangle + b\bigr)
         + \tfrac{\alpha}{2} \|w\|^2
+
+    with half the squared error for :math:`\ell`, or with another loss of the score g:
+
+    .. math::
+        \text{squared: } & \tfrac12 (y - g)^2 \qquad
+        \text{huber: } \tfrac12 e^2 \text{ up to } |e| = |y - g| = d,
+        \text{ then } d |e| - \tfrac12 d^2 \\
+        \text{quantile: } & q \max(y - g, 0) + (1 - q) \max(g - y, 0) \qquad
+        \text{poisson: } e^g - y g - y + y \log y
 
     Parameters
     ----------
@@ -55,7 +69,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         its parts have not seen. "fixed" (PB-01): the caller asserts that the given forest saw
         other data.
     alpha : "auto" or float, default="auto"
-        Penalty. The loss is summed: scikit-learn's ``Ridge(alpha=...)``.
+        Penalty. Every loss is summed: scikit-learn's ``Ridge(alpha=...)``.
     alphas : array-like, default=None
         Grid for ``alpha="auto"``. By default 20 values relative to the scale of the embedding,
         extended where the best lies on an edge.
@@ -66,7 +80,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         forest that has seen all labels, which picks far too small an alpha on noisy data. In the
         other regimes the forest has not seen the labels, and "frozen" is what is done.
     scoring : None, str or callable, default=None
-        Figure of merit of the out-of-fold predictions; None is the negative mean squared error.
+        Figure of merit of the out-of-fold predictions; None is the loss itself, negated: the mean
+        squared error, Huber or pinball loss, or Poisson deviance.
     cv : int or splitter, default=5
         Folds of the rows of the linear layer. A splitter must put every row into one test fold.
     honest_fraction : float, default=0.5
@@ -87,6 +102,17 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         lists, but "joint" where there are no such scores: with another `alpha_selection` than
         "fold-grown", and with `max_norm`. With ``center="partition"`` the centre is a blend, and
         one layer is fitted around it.
+    loss : {"squared", "huber", "quantile", "poisson"}, default="squared"
+        What is minimised, and what alpha and the weights of a blend are chosen by. "huber" for
+        targets with outliers, "quantile" for quantiles of the target, "poisson" for counts and
+        rates, with the logarithm of the mean as the score. All but "squared" take one target.
+    quantile : float or list of float, default=0.5
+        With ``loss="quantile"``, the share of the targets that lie below the prediction. Of a list
+        every quantile has its own linear layer, on the same trees and with the same alpha.
+    huber_delta : float, default=None
+        With ``loss="huber"``, the threshold d in units of the target. None is 1.35 robust standard
+        deviations of the target around its median (1.4826 times the median of the absolute
+        deviations), of all rows, or in the honest regime of those that grew the forest.
     fit_intercept : bool, default=True
         Whether an unpenalised intercept is fitted. False is the class that the bounds speak of.
     max_norm : float, default=None
@@ -142,9 +168,11 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     alpha_ : float or dict
         The penalty that was used; above the chosen one where `max_norm` has raised it. Of a
         blend a dict, with the penalty of each block.
+    loss_ : Loss
+        The loss, with the threshold, the quantiles or the scale that it was fitted with.
     constant_ : array of shape (n_targets,), or None
-        The mean of each target in the rows of the linear layer, by their weights: the
-        constant that scores are compared with. None in a model of an older file.
+        The mean of each target in the rows of the linear layer, by their weights, or the constant
+        that is best by the loss: what scores are compared with. None in a model of an older file.
     alpha_selection_ : str
         How it was found: "fold-grown", "regrown", "frozen" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
@@ -198,33 +226,168 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     True
     """
 
+    def __init__(
+        self,
+        forest: Any = "blend",
+        *,
+        n_estimators: int = 100,
+        node_weight: Any = "gain",
+        leaf_weight: Any = None,
+        coordinates: str = "path",
+        normalize: str = "forest",
+        regime: str = "shared",
+        alpha: Any = "auto",
+        alphas: Any = None,
+        alpha_selection: str = "fold-grown",
+        scoring: Any = None,
+        cv: Any = 5,
+        honest_fraction: float = 0.5,
+        center: str = "zero",
+        main_effects: str | None = "auto",
+        combine: str = "auto",
+        loss: str = "squared",
+        quantile: Any = 0.5,
+        huber_delta: float | None = None,
+        fit_intercept: bool = True,
+        max_norm: float | None = None,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            forest,
+            n_estimators=n_estimators,
+            node_weight=node_weight,
+            leaf_weight=leaf_weight,
+            coordinates=coordinates,
+            normalize=normalize,
+            regime=regime,
+            alpha=alpha,
+            alphas=alphas,
+            alpha_selection=alpha_selection,
+            scoring=scoring,
+            cv=cv,
+            honest_fraction=honest_fraction,
+            center=center,
+            main_effects=main_effects,
+            combine=combine,
+            fit_intercept=fit_intercept,
+            max_norm=max_norm,
+            tol=tol,
+            max_iter=max_iter,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.loss = loss
+        self.quantile = quantile
+        self.huber_delta = huber_delta
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, offset: Any = None
+    ) -> Any:
+        """Grow the forest, choose alpha and fit the linear layer.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows. A data frame may have columns of strings and categories, with values missing.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Target.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows: in the forest, the node weights, the linear layer and the
+            scores.
+        groups : array-like of shape (n_rows,), optional
+            Rows that belong together, as visits of one patient. The honest split, the folds of
+            a number `cv` and those of a splitter of groups keep them whole.
+        offset : array-like of shape (n_rows,), optional
+            With ``loss="poisson"``, the logarithm of the exposure of each row, added to its score.
+            It is the same as to give ``y / exposure`` with ``sample_weight * exposure``, which is
+            what the fit does: `oof_prediction_` and the like are rates.
+
+        Returns
+        -------
+        self : estimator
+        """
+        if offset is not None:
+            y, sample_weight = _as_rates(self, y, sample_weight, offset)
+        return super().fit(X, y, sample_weight, groups)
+
     def _read_target(self, y: Any, n_rows: int) -> tuple[Task, AnyArray, AnyArray]:
+        choice = LossChoice.of(self)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         if len(y) != n_rows:
             raise ValueError(f"X has {n_rows} rows, but y has {len(y)}.")
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
+        choice.check_target(y)
         target = y.reshape(n_rows, -1)
-        return Regression(target.shape[1], is_single=y.ndim == 1), y, target
+        n_scores, is_single = choice.shape(target.shape[1], is_single=y.ndim == 1)
+        return Regression(n_scores, is_single, choice=choice), y, target
 
     @property
     def _task(self) -> Regression:
-        return Regression(np.size(self.intercept_), is_single=np.ndim(self.intercept_) == 0)
+        is_single = np.ndim(self.intercept_) == 0
+        return Regression(np.size(self.intercept_), is_single, self.loss_)
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: Any, offset: Any = None) -> FloatArray:
         """Predict.
 
         Parameters
         ----------
         X : array-like or data frame of shape (n_rows, n_features)
             Rows.
+        offset : array-like of shape (n_rows,), optional
+            With ``loss="poisson"``, the logarithm of the exposure: the mean for it is predicted,
+            otherwise that for an exposure of 1.
 
         Returns
         -------
         y : array of shape (n_rows,) or (n_rows, n_targets)
+            Means, with ``loss="quantile"`` quantiles: of several a column each, sorted, so that
+            none cross.
         """
         scores = self._scores(X)
+        if offset is not None:
+            scores = scores + _check_offset(self._task.loss, offset, len(scores))[:, None]
         return self._task.answers(scores)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        r"""Return the share of the loss of the best constant that the model avoids.
+
+        :math:`R^2` for the squared and Huber's loss; for a quantile and Poisson's scikit-learn's
+        ``d2_pinball_score`` and ``d2_tweedie_score(power=1)``, which are 1 less the ratio of
+        the model's loss to that of the constant. Of several quantiles the mean.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_rows, n_features)
+            Rows.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Their target.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights of the rows.
+        offset : array-like of shape (n_rows,), optional
+            As in `predict`.
+
+        Returns
+        -------
+        score : float
+        """
+        self._check_fitted()
+        loss, prediction = self._task.loss, self.predict(X, offset)
+        if isinstance(loss, PinballLoss):
+            columns = prediction.reshape(len(prediction), -1).T
+            found = [
+                d2_pinball_score(y, own, alpha=q, sample_weight=sample_weight)
+                for own, q in zip(columns, loss.quantiles, strict=True)
+            ]
+            return float(np.mean(found))
+        if isinstance(loss, PoissonLoss):
+            return float(d2_tweedie_score(y, prediction, power=1, sample_weight=sample_weight))
+        return float(r2_score(y, prediction, sample_weight=sample_weight))
 
     def predict_interval(
         self, X: Any, coverage: float = 0.9, *, guaranteed: float | None = None
@@ -255,6 +418,11 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         -----
         Weights of rows are in the predictors; ranks count every row once.
 
+        A model of several quantiles gives conformalised ones instead (CQR): with l and u the least
+        and the largest, :math:`R_i = \max(l_{q(i)}(x_i) - y_i, y_i - u_{q(i)}(x_i))`, and the ends
+        are of :math:`l_{q(i)}(x) - R_i` and :math:`u_{q(i)}(x) + R_i` by the same ranks: as wide as
+        the quantiles are apart, with the same guarantee.
+
         Examples
         --------
         >>> from sklearn.datasets import load_diabetes
@@ -266,9 +434,37 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         >>> bool(inside.mean() > 0.7), intervals.is_guarantee
         (True, False)
         """
+        self._check_fitted()
+        if isinstance(self.loss_, PoissonLoss) or np.size(self.intercept_) > self._task.n_targets:
+            return interval_of_loss(self, X, coverage, guaranteed)
         return predict_interval(self, X, coverage, guaranteed)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
+        tags.target_tags.multi_output = isinstance(self.loss, str) and self.loss == "squared"
+        tags.target_tags.positive_only = isinstance(self.loss, str) and self.loss == "poisson"
         return tags
+
+
+def _as_rates(model: KPPRegressor, y: Any, weight: Any, offset: Any) -> tuple[Any, Any]:
+    """Counts with an exposure as rates, and the exposure as a weight."""
+    y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    shift = _check_offset(PoissonLoss() if model.loss == "poisson" else None, offset, len(y))
+    exposure = np.exp(shift)
+    given = check_sample_weight(weight, len(y))
+    # e^(g + o) - y (g + o) is e^o (e^g - (y e^-o) g), but for a constant.
+    return y / (exposure if y.ndim == 1 else exposure[:, None]), given * exposure
+
+
+def _check_offset(loss: Any, offset: Any, n_rows: int) -> FloatArray:
+    if not isinstance(loss, PoissonLoss):
+        raise ValueError(
+            "offset is the logarithm of an exposure, and goes with loss='poisson'. For another "
+            "loss subtract it from y."
+        )
+    values = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
+    if values.shape != (n_rows,):
+        raise ValueError(
+            f"offset must have one number for each of the {n_rows} rows; got shape {values.shape}."
+        )
+    return values

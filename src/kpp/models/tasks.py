@@ -11,6 +11,7 @@ from sklearn.metrics import get_scorer
 from sklearn.utils import compute_sample_weight
 
 from kpp._typing import AnyArray, FloatArray
+from kpp.models.loss_choice import LossChoice
 from kpp.solvers import LogLoss, Loss, SquaredLoss, log_loss
 
 
@@ -40,6 +41,22 @@ class Task(ABC):
     def constant(self, target: AnyArray, weight: FloatArray) -> FloatArray:
         """Return the best prediction that takes no columns: means, or shares of the classes."""
 
+    def scaled(self, target: AnyArray, weight: FloatArray) -> Task:
+        """Return the task whose loss has what it needs of the target: a size, a threshold.
+
+        Parameters
+        ----------
+        target : array of shape (n_rows,) or (n_rows, n_targets)
+            As the loss takes it, of rows that it may be read from.
+        weight : array of shape (n_rows,)
+            Weights.
+
+        Returns
+        -------
+        task : Task
+        """
+        return self
+
     def merit(
         self, target: AnyArray, scores: FloatArray, weight: FloatArray, scoring: Any
     ) -> float:
@@ -62,20 +79,46 @@ class Regression(Task):
     n_targets : int
         Number of targets.
     is_single : bool
-        Whether y has one dimension.
+        Whether a prediction is one number: y has one dimension, and one quantile of it is asked
+        for.
+    loss : Loss, optional
+        Squared loss by default.
+    choice : LossChoice, optional
+        What `scaled` makes the loss from.
     """
 
-    def __init__(self, n_targets: int, is_single: bool) -> None:
-        self.loss = SquaredLoss(n_targets)
+    def __init__(
+        self,
+        n_targets: int,
+        is_single: bool,
+        loss: Loss | None = None,
+        choice: LossChoice | None = None,
+    ) -> None:
+        self.loss = SquaredLoss(n_targets) if loss is None else loss
         self.is_single = is_single
+        self._choice = choice
+
+    def scaled(self, target: AnyArray, weight: FloatArray) -> Regression:
+        """Return the task with the loss that was chosen."""
+        if self._choice is None:
+            return self
+        loss = self._choice.loss(target, weight, target.shape[1])
+        return Regression(loss.n_scores, self.is_single, loss)
+
+    @property
+    def n_targets(self) -> int:
+        """Columns of the target; several quantiles are of one."""
+        return self.loss.n_scores if isinstance(self.loss, SquaredLoss) else 1
 
     def answers(self, scores: FloatArray) -> FloatArray:
-        """Return predictions, shape (n_rows,) or (n_rows, n_targets)."""
-        return scores[:, 0] if self.is_single else scores
+        """Return predictions, shape (n_rows,) or (n_rows, n_scores)."""
+        found = self.loss.link(scores)
+        return found[:, 0] if self.is_single else found
 
     def labels(self, target: AnyArray) -> AnyArray:
         """Return y, shape (n_rows,) or (n_rows, n_targets)."""
-        return self.answers(target)
+        is_column = self.is_single or not isinstance(self.loss, SquaredLoss)
+        return target[:, 0] if is_column else target
 
     def shaped(self, per_score: FloatArray) -> Any:
         """Return the numbers of the only target, or of each."""
@@ -86,9 +129,12 @@ class Regression(Task):
         return _FixedRegressor(self.answers(scores))
 
     def constant(self, target: AnyArray, weight: FloatArray) -> FloatArray:
-        """Return the weighted mean of each target, shape (n_targets,)."""
+        """Return the weighted mean of each target, or what the loss has instead; per score."""
         columns = np.asarray(target, dtype=np.float64).reshape(len(weight), -1)
-        return np.average(columns, axis=0, weights=weight)
+        if isinstance(self.loss, SquaredLoss):
+            return np.average(columns, axis=0, weights=weight)
+        share = (weight / weight.sum())[:, None]
+        return self.loss.link(self.loss.best_constant(columns, share)[None])[0]
 
 
 class Classification(Task):

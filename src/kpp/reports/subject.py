@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kpp._checks import check_sample_weight
+from kpp._checks import RefusedError, check_sample_weight
 from kpp._typing import AnyArray, FloatArray, OffsetArray
 from kpp.bounds.samples import seen_rows
+from kpp.diagnostics.metrics import loss_name
 from kpp.explanations.attribution import column_of
 from kpp.explanations.explain import explain
 from kpp.models.asking import Question, ask
@@ -20,6 +21,7 @@ from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import Preparation
 from kpp.reports.escaping import distinct, shown
 from kpp.scores import RoutedRows
+from kpp.solvers.regression_losses import losses_of_answers
 
 # More rows than this say nothing more about the average contribution of a variable.
 ATTRIBUTION_ROWS = 5000
@@ -142,6 +144,11 @@ class Subject:
                 "A report on a Pipeline shows the columns before the preparation, which routed "
                 "rows do not have: give it X itself."
             )
+        if loss_name(question.model._task.loss) and question.additive.n_scores > 1:
+            raise RefusedError(
+                "A report shows one quantile, and this model has several: fit one for the report, "
+                "with quantile a number."
+            )
         given = X.X if isinstance(X, RoutedRows) else _as_table(X)
         if len(given) == 0:
             raise ValueError("X has no rows: a report needs test rows.")
@@ -222,17 +229,25 @@ class Subject:
 
     @cached_property
     def loss(self) -> FloatArray:
-        """Loss of each test row: log loss, or squared error averaged over targets."""
+        """Loss of each test row: log loss, squared error averaged over targets, or another."""
         if self.is_classifier:
             own = self.model.predict_log_proba(self.all_rows)[np.arange(self.n_rows), self.target]
             return -np.asarray(own)
+        loss = self.model._task.loss
+        if loss_name(loss) is not None:
+            return losses_of_answers(loss, self.target[:, 0], self.prediction[:, 0])
         return np.square(self.target - self.prediction).mean(axis=1)
 
     @cached_property
     def tolerance(self) -> Any:
-        """For a regressor, the change that counts: its root mean squared error on these rows."""
+        """For a regressor, the change that counts: its root mean squared error on these rows.
+
+        Where scores are logarithms, their own standard deviation on these rows.
+        """
         if self.is_classifier:
             return None
+        if self.question.additive.is_log:
+            return float(self.scores.std()) or 1.0
         squares = np.square(self.target - self.prediction)
         rmse = np.sqrt(np.average(squares, axis=0, weights=self.weight))
         spread = self.target.std(axis=0)

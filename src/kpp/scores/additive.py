@@ -170,12 +170,15 @@ class AdditiveForest(Shown):
     linear : tuple of LinearScores
         Linear terms beside the forests, which add :math:`\langle w_k, \Psi(x) \rangle`; most
         models have none.
+    is_log : bool
+        Whether the score is the logarithm of the prediction, as with Poisson's loss.
     """
 
     blocks: tuple[ScoreBlock, ...]
     intercept: FloatArray
     classes: AnyArray | None = None
     linear: tuple[LinearScores, ...] = ()
+    is_log: bool = False
 
     @classmethod
     def from_coefficients(
@@ -184,6 +187,8 @@ class AdditiveForest(Shown):
         coef: FloatArray,
         intercept: FloatArray,
         classes: AnyArray | None = None,
+        *,
+        is_log: bool = False,
     ) -> AdditiveForest:
         """Collapse coefficients on a map.
 
@@ -197,6 +202,8 @@ class AdditiveForest(Shown):
             b.
         classes : array, optional
             Class labels.
+        is_log : bool
+            Whether the score is the logarithm of the prediction.
 
         Returns
         -------
@@ -217,7 +224,8 @@ class AdditiveForest(Shown):
             for row in values:
                 path_sums(forest.tree_offsets, forest.parent, row, 0, forest.n_trees, row)
             blocks.append(ScoreBlock(name, block.forest, values, own, block.squared_scale, block))
-        return cls(tuple(blocks), np.asarray(intercept, dtype=np.float64), classes, tuple(linear))
+        b = np.asarray(intercept, dtype=np.float64)
+        return cls(tuple(blocks), b, classes, tuple(linear), is_log)
 
     def __repr__(self) -> str:
         n_terms = sum(len(block.terms) for block in self.linear)
@@ -240,9 +248,9 @@ class AdditiveForest(Shown):
 
     @property
     def link(self) -> str:
-        """How scores become answers: "identity", "logistic" or "softmax"."""
+        """How scores become answers: "identity", "log", "logistic" or "softmax"."""
         if self.classes is None:
-            return "identity"
+            return "log" if self.is_log else "identity"
         return "logistic" if len(self.classes) == 2 else "softmax"
 
     @property
@@ -329,7 +337,7 @@ class AdditiveForest(Shown):
             node_rows=self.node_rows,
         )
         linear = tuple(replace(terms, map=None) for terms in self.linear)
-        return AdditiveForest((only,), self.intercept, self.classes, linear)
+        return AdditiveForest((only,), self.intercept, self.classes, linear, self.is_log)
 
     def to_sklearn(self, score: int = 0) -> RandomForestRegressor:
         r"""Write one score as a genuine ``RandomForestRegressor``.

@@ -4,12 +4,13 @@ r"""Any smooth convex loss on a map, by Newton's method, from products with its 
     \min_{w, b}\; \frac{1}{\sum_i s_i} \sum_i s_i\,
     \ell\bigl(y_i, \langle w, \Phi_i \rangle + b\bigr) + \tfrac{\alpha}{2} \|w\|^2
 
-The minimum has :math:`w = \Phi^\top v`, and every iterate of Newton's method started at such a w
-has that form too. So Newton's steps are found by conjugate gradients in the space of w, but written
-in v: with G the Gram, the inner product of :math:`\Phi^\top a` and :math:`\Phi^\top b` is
-:math:`a^\top G b`, the gradient is :math:`\Phi^\top e` with :math:`e = \gamma + \alpha v`, and the
-Hessian takes :math:`\Phi^\top p` to :math:`\Phi^\top (D G p + \alpha p)`. One product with the Gram
-per step, vectors of length n, and nothing is divided by a curvature.
+and without the division by :math:`\sum_i s_i` for a loss that is summed. The minimum has
+:math:`w = \Phi^\top v`, and every iterate of Newton's method started at such a w has that form too.
+So Newton's steps are found by conjugate gradients in the space of w, but written in v: with G the
+Gram, the inner product of :math:`\Phi^\top a` and :math:`\Phi^\top b` is :math:`a^\top G b`, the
+gradient is :math:`\Phi^\top e` with :math:`e = \gamma + \alpha v`, and the Hessian takes
+:math:`\Phi^\top p` to :math:`\Phi^\top (D G p + \alpha p)`. One product with the Gram per step,
+vectors of length n, and nothing is divided by a curvature.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ class NewtonProblem:
             fit_intercept=fit_intercept,
             vectors=vectors_of(block),
         )
+        # A loss that is summed has its alpha here relative to the sum of the weights.
+        self._total = 1.0 if loss.is_averaged else float(weight.sum())
         self._known: dict[float, tuple[FloatArray, FloatArray]] = {}
         self._guess: tuple[FloatArray, FloatArray] | None = None
 
@@ -102,7 +105,7 @@ class NewtonProblem:
         for k in np.argsort(-alphas, kind="stable"):
             alpha = float(alphas[k])
             v, b, n_iter[k], residual[k] = _newton(
-                self._objective, alpha, *self._start(alpha), tol, max_iter
+                self._objective, alpha / self._total, *self._start(alpha), tol, max_iter
             )
             dual[k], intercept[k] = v, b
             self._known[alpha] = (v.astype(np.float32), b)  # a start needs no more digits

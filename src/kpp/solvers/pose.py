@@ -6,10 +6,12 @@ import numpy as np
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
+from kpp.solvers.clipped import ClippedProblem
 from kpp.solvers.logistic import SomeClassesProblem
 from kpp.solvers.losses import LogLoss, Loss, SquaredLoss
 from kpp.solvers.newton import NewtonProblem
 from kpp.solvers.problem import LinearProblem
+from kpp.solvers.regression_losses import ClippedLoss
 from kpp.solvers.ridge import RidgeProblem
 
 
@@ -59,6 +61,10 @@ def pose(
         # (y - (o + g))^2 = ((y - o) - g)^2: for this loss an offset is another target.
         rest = target if offset is None else target - offset
         return RidgeProblem(block, rest, weight, fit_intercept=fit_intercept)
+    if isinstance(loss, ClippedLoss):
+        return ClippedProblem(
+            block, target, weight, clips=loss.clips, offset=offset, fit_intercept=fit_intercept
+        )
     # A class without rows has no finite best log-odds: its intercept would run off without end.
     present = np.unique(target[weight > 0]) if isinstance(loss, LogLoss) else ()
     if isinstance(loss, LogLoss) and offset is None and len(present) < loss.n_classes:

@@ -7,6 +7,7 @@ weights are held in check by a penalty that many rows do not feel.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy.optimize import minimize, nnls
 from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray
 from kpp.solvers.losses import Loss, SquaredLoss
+from kpp.solvers.regression_losses import Clip, ClippedLoss, weighted_quantile
 
 # Squared loss: what a sum of weights that misses 1 by 1 costs, as a share of the spread of the
 # target.
@@ -22,6 +24,8 @@ SUM_PENALTY = 1e-2
 # Log loss: the weights of candidates in units of their spread are shrunk like the log-odds of a
 # tenth of a row, so that classes that are told apart without a mistake leave them finite.
 SCALE_PENALTY = 0.1
+# Widths of the round part in place of a kink, one after the other, in units of the target's spread.
+WIDTHS = (0.3, 0.1, 0.03, 0.01, 0.003)
 MOST_STEPS = 1000
 # Scores that differ by less, relative to their size, do not differ.
 ROUNDING = 1e-10
@@ -45,7 +49,8 @@ def stacking_weights(
         + \rho \Bigl(\sum_j \theta_j - 1\Bigr)^2, \qquad
         \rho = \frac{1}{100} \sum_i s_i (y_i - \bar y)^2
 
-    and for a log loss, with the same weights for all scores and a constant for each,
+    and for another loss, with the same weights for all scores and a constant for each (several
+    quantiles have weights each),
 
     .. math::
         \min_{\theta \ge 0, c_0} \frac{1}{\sum_i s_i} \sum_i s_i\,
@@ -53,12 +58,12 @@ def stacking_weights(
         + \frac{1}{20\, n} \sum_j (\theta_j \sigma_j)^2
 
     with :math:`\sigma_j` the standard deviation of candidate j's scores and n the number of rows,
-    :math:`(\sum_i s_i)^2 / \sum_i s_i^2` where they have weights.
+    :math:`(\sum_i s_i)^2 / \sum_i s_i^2` where they have weights; the penalty is in units of alpha.
 
     Parameters
     ----------
     loss : Loss
-        Squared or log loss.
+        Any.
     scores : array of shape (n_candidates, n_rows, n_scores)
         Out-of-fold scores.
     target : array of shape (n_rows,) or (n_rows, n_targets)
@@ -99,6 +104,11 @@ def stacking_weights(
             [_squared(centered[:, :, k], target[:, k] - level[k], share) for k in columns]
         )
         return theta, level - (theta * middle).sum(axis=0)
+    if isinstance(loss, ClippedLoss):
+        columns = range(loss.n_scores)
+        each = [_clipped(loss, k, centered, target, share, fit_intercept) for k in columns]
+        theta = np.column_stack([own for own, _ in each])
+        return theta, np.array([b for _, b in each]) - (theta * middle).sum(axis=0)
     theta, constant = _by_loss(loss, centered, target, share, fit_intercept)
     return theta, constant - (theta * middle).sum(axis=0)
 
@@ -121,17 +131,60 @@ def _squared(scores: FloatArray, target: FloatArray, share: FloatArray) -> Float
     return theta
 
 
+def _clipped(
+    loss: ClippedLoss,
+    k: int,
+    scores: FloatArray,
+    target: AnyArray,
+    share: FloatArray,
+    fit_intercept: bool,
+) -> tuple[FloatArray, float]:
+    """Weights of one score by Huber's or the pinball loss, and the constant."""
+    clip = loss.clips[k]
+    # In units of the target: the search must not depend on them.
+    size = clip.high if clip.width > 0 else 1 / loss.unit(1.0, share)
+    own, y = scores[:, :, k : k + 1] / size, loss.prepare(target) / size
+    # A kink is a hard turn for the search: it goes through losses that are rounder, less and less.
+    clips = [replace(clip, width=width) for width in WIDTHS]
+    if clip.width > 0:
+        clips = [Clip(-1.0, 1.0, 1.0)]
+    middle = sum(weighted_quantile(y[:, 0], share, 0.5)) / 2 if fit_intercept else 0.0
+    found = np.append(np.full(len(own), 1 / len(own)), middle)
+    for rounder in clips:
+        theta, constant = _by_loss(_OneClip(rounder), own, y, share, fit_intercept, found)
+        found = np.append(theta[:, 0], constant)
+    if clip.width == 0 and fit_intercept:
+        rest = y[:, 0] - np.einsum("j,ji->i", found[:-1], own[:, :, 0])
+        found[-1] = np.clip(found[-1], *weighted_quantile(rest, share, clip.high))
+    return found[:-1], float(size * found[-1])
+
+
+class _OneClip(ClippedLoss):
+    """The loss of one score."""
+
+    name, n_scores = "mean loss", 1
+
+    def __init__(self, clip: Clip) -> None:
+        self.clips = (clip,)
+
+
 def _by_loss(
-    loss: Loss, scores: FloatArray, target: AnyArray, share: FloatArray, fit_intercept: bool
+    loss: Loss,
+    scores: FloatArray,
+    target: AnyArray,
+    share: FloatArray,
+    fit_intercept: bool,
+    first: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Weights, the same for all scores, by the log loss of centred scores."""
+    """Weights, the same for all scores, by the loss of centred scores; from `first`, if given."""
     n_candidates, _, n_scores = scores.shape
     spread = np.sqrt(np.einsum("i,jik->j", share, np.square(scores)) / n_scores)
     known = spread > 0
     # In units of their spread: steps of the search are then of one size in all directions.
     units = scores[known] / spread[known, None, None]
     prepared: Any = loss.prepare(target)
-    penalty = SCALE_PENALTY * float(np.square(share).sum())
+    # Relative to how much the loss bends, as alpha is.
+    penalty = SCALE_PENALTY * float(np.square(share).sum()) * loss.unit(1.0, np.ones(1))
     n_known = len(units)
 
     def objective(x: FloatArray) -> tuple[float, FloatArray]:
@@ -148,6 +201,8 @@ def _by_loss(
     start[:n_known] = 1.0 / max(1, n_known)
     if fit_intercept:
         start[n_known:] = loss.best_constant(prepared, share[:, None])
+    if first is not None:
+        start = np.append(first[:-1][known] * spread[known], first[-1])
     bounds = [(0.0, None)] * n_known + [(None, None)] * n_scores
     options = {"maxiter": MOST_STEPS, "ftol": 1e-13, "gtol": 1e-9}
     found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)

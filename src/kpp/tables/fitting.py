@@ -52,6 +52,8 @@ class FitOptions:
     independent_duplicates: bool = False
     seed: int = 0
     jobs: int = -1
+    loss: str = "squared"
+    quantile: float = 0.5
 
     def penalty(self) -> str | float:
         """Alpha, "auto" or a positive number."""
@@ -68,6 +70,10 @@ class FitOptions:
     def check(self) -> None:
         """Refuse values that no fit can use."""
         self.penalty()
+        if not 0 < self.quantile < 1:
+            raise UserError(
+                f"--quantile is a share, strictly between 0 and 1; got {self.quantile:g}."
+            )
         if self.trees < 1:
             raise UserError(f"--trees must be at least 1; got {self.trees}.")
         if not 0 <= self.test_size < 1:
@@ -214,7 +220,15 @@ def build(task: str, options: FitOptions, *, verbose: int = 0) -> Pipeline:
     preparation = skrub.TableVectorizer(
         high_cardinality=skrub.StringEncoder(random_state=options.seed)
     )
-    estimator = KPPClassifier if task == "classification" else KPPRegressor
+    estimator: Any = KPPClassifier
+    own: dict[str, Any] = {}
+    if task != "classification":
+        estimator, own = KPPRegressor, {"loss": options.loss, "quantile": options.quantile}
+    elif options.loss != "squared":
+        raise UserError(
+            f"--loss {options.loss} is of numbers, and the target is one of classes. Give "
+            "--task regression, or leave the loss."
+        )
     model = estimator(
         options.forest,
         n_estimators=options.trees,
@@ -223,6 +237,7 @@ def build(task: str, options: FitOptions, *, verbose: int = 0) -> Pipeline:
         n_jobs=options.jobs,
         random_state=options.seed,
         verbose=verbose,
+        **own,
     )
     return Pipeline([(PREPARE, preparation), (MODEL, model)])
 

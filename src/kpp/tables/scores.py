@@ -16,14 +16,20 @@ from kpp.diagnostics import (
     regression_metrics,
 )
 from kpp.diagnostics.intervals import resampled, wilson
+from kpp.diagnostics.metrics import loss_name
 from kpp.models.asking import ask
 from kpp.models.linear import KPPLinearModel
+from kpp.solvers import Loss
+from kpp.solvers.regression_losses import losses_of_answers
 
 EPS = float(np.finfo(np.float64).eps)
 WORDS = {
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
     "r2": "R squared",
+    "huber_loss": "mean Huber loss",
+    "pinball_loss": "mean pinball loss",
+    "poisson_deviance": "mean Poisson deviance",
     "accuracy": "accuracy",
     "log_loss": "log loss",
     "auc": "area under the ROC curve",
@@ -34,7 +40,10 @@ FIGURES = {
     "regression": ("rmse", "mae", "r2"),
 }
 # The scores by which a model is compared with a constant, and whether more is better.
-HEADLINES = {"accuracy": True, "log_loss": False, "rmse": False}
+HEADLINES = {
+    **{"accuracy": True, "log_loss": False, "rmse": False},
+    **dict.fromkeys(("huber_loss", "pinball_loss", "poisson_deviance"), False),
+}
 
 
 @dataclass(frozen=True)
@@ -75,9 +84,10 @@ def scores_of_model(
         loss, name = -np.log(own), "log_loss"
         no_auc = auc_reason(codes, model.classes_.tolist(), weight)
     else:
-        prediction = model.predict(X)
-        found = _of_numbers(prediction, y, weight)
-        loss, name, no_auc = np.square(y - prediction), "rmse", None
+        prediction, of_model = model.predict(X), model._task.loss
+        found = _of_numbers(prediction, y, weight, of_model)
+        loss = losses_of_answers(of_model, np.asarray(y, dtype=np.float64), prediction)
+        name, no_auc = loss_name(of_model) or "rmse", None
     w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
 
     def statistic(rows: AnyArray) -> list[float]:
@@ -126,7 +136,7 @@ def scores_out_of_fold(model: KPPLinearModel, y: AnyArray) -> Scores | None:
     own = y[model.fit_rows_]
     if is_classifier(model):
         return _of_probabilities(model.oof_prediction_, _codes(model, own), model.sample_weight_)
-    return _of_numbers(model.oof_prediction_, own, model.sample_weight_)
+    return _of_numbers(model.oof_prediction_, own, model.sample_weight_, model._task.loss)
 
 
 def baseline_scores(model: KPPLinearModel, y: AnyArray, weight: Any = None) -> Scores | None:
@@ -134,16 +144,19 @@ def baseline_scores(model: KPPLinearModel, y: AnyArray, weight: Any = None) -> S
     found = constant_metrics(model, _codes(model, y), weight)
     if found is None:
         return None
-    names = FIGURES["classification" if is_classifier(model) else "regression"]
-    return Scores(len(y), {name: found[name] for name in names})
+    if is_classifier(model):
+        found = {name: found[name] for name in FIGURES["classification"]}
+    return Scores(len(y), found)
 
 
 def _codes(model: KPPLinearModel, y: AnyArray) -> AnyArray:
     return ask(model).encode(y, len(y))
 
 
-def _of_numbers(prediction: FloatArray, y: AnyArray, weight: FloatArray | None) -> Scores:
-    return Scores(len(y), regression_metrics(y, prediction, weight))
+def _of_numbers(
+    prediction: FloatArray, y: AnyArray, weight: FloatArray | None, loss: Loss
+) -> Scores:
+    return Scores(len(y), regression_metrics(y, prediction, weight, loss=loss))
 
 
 def _of_probabilities(

@@ -14,6 +14,7 @@ from kpp.diagnostics import (
     regression_metrics,
 )
 from kpp.diagnostics.intervals import CONFIDENCE, resampled, wilson
+from kpp.diagnostics.metrics import LOSS_TITLES, loss_name
 from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.reports.sections.quality_classes import (
     calibration,
@@ -79,6 +80,8 @@ def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray
             text = f"the score of {model.scoring!r} is {score:.4g}"
         elif subject.is_classifier:
             text = f"the log loss is {-score:.4g}"
+        elif (name := loss_name(model._task.loss)) is not None:
+            text = f"the {LOSS_TITLES[name].lower()} is {-score:.4g}"
         else:
             text = f"the root mean squared error is {np.sqrt(max(-score, 0.0)):.4g}"
         return None, (
@@ -129,7 +132,9 @@ def _numbers(subject: Subject, known: Any) -> dict[str, Any]:
         other = None
         if known is not None:
             guess, truth, weight = known
-            other = regression_metrics(truth[:, k], guess.reshape(len(truth), -1)[:, k], weight)
+            own_guess = guess.reshape(len(truth), -1)[:, k]
+            loss = subject.model._task.loss
+            other = regression_metrics(truth[:, k], own_guess, weight, loss=loss)
         lines = _number_lines(y, prediction, subject.weight, other, subject, k)
         tables.append({"output": name, "lines": lines})
         if k < 4:
@@ -145,19 +150,26 @@ def _number_lines(
     subject: Subject,
     output: int,
 ) -> list[dict[str, Any]]:
-    own = regression_metrics(y, prediction, weight)
+    loss = subject.model._task.loss
+    own = regression_metrics(y, prediction, weight, loss=loss)
     constant = constant_metrics(subject.model, y, weight, output) or {}
 
     def statistic(rows: AnyArray) -> list[float]:
-        found = regression_metrics(y[rows], prediction[rows], weight[rows])
-        return [found["rmse"], found["mae"], found["r2"]]
+        found = regression_metrics(y[rows], prediction[rows], weight[rows], loss=loss)
+        return [found[key] for key in names]
 
-    bands = resampled(statistic, weight, subject.random_state)
-    names = {
+    # What the model minimises comes first.
+    first = (
+        {}
+        if (key := loss_name(loss)) is None
+        else {key: (LOSS_TITLES[key], LOSS_TITLES[key], False)}
+    )
+    names = first | {
         "rmse": ("Root mean squared error", "RMSE", False),
         "mae": ("Mean absolute error", "Mean absolute error", False),
         "r2": ("R²: share of the variance explained", "R²", True),
     }
+    bands = resampled(statistic, weight, subject.random_state)
     return [
         _line(
             title,
