@@ -133,6 +133,10 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
             target=target,
             out_of_fold=settings.task.answers(selection.out_of_fold).reshape(len(rows), -1),
             classes=settings.task.classes,
+            # A forest of its own has these rows nowhere else.
+            held_out=[fold.test for fold in plan.folds]
+            if all(fold.part.rows is None for fold in plan.folds)
+            else None,
         )
     plan.folds.clear()  # their leaf ids are not needed any more
     solved, alphas = [], []
