@@ -21,9 +21,10 @@ def rank_of_scaled_sums(
     """``out[i]``: the `rank`-th smallest of all ``shift[q, i] + scale[q, i] * steps[j]``.
 
     j is in part q. Part q of `steps`, from ``starts[q]`` to ``starts[q + 1]``, rises; and so do
-    its sums, for no scale is below 0, and rounding keeps the order. Of the numbers that are left, the first s of each part are looked at
-    together, with s times the number of parts below the rank that is left: where the last of
-    them is the smallest, all of these s come before the rank, and they are passed over.
+    its sums, for no scale is below 0, and rounding keeps the order. Of the numbers that are left,
+    the first s of each part are looked at together, with s times the number of parts below the
+    rank that is left: where the last of them is the smallest, all of these s come before the
+    rank, and they are passed over.
     """
     n_parts = starts.size - 1
     left = np.empty(n_parts, np.int64)

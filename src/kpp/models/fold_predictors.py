@@ -235,7 +235,7 @@ class FoldPredictors:
     def _spreads(self) -> list[tuple[FoldSpread, FloatArray]]:
         """The spread of each fold's predictor, and its values at the rows of the fold."""
         fits = _by_fold(self.fits, self.n_folds)
-        there = self.held_out or [None] * self.n_folds
+        there: Sequence[MapBlock | None] = self.held_out or [None] * self.n_folds
         folds = zip(fits, there, self._rows_of_folds, strict=True)
         return [fold_spread(own, self.target, held_out, fold) for own, held_out, fold in folds]
 
