@@ -49,6 +49,7 @@ SECTIONS = [
     "fitted",
     "quality",
     "alpha",
+    "intervals",
     "variables",
     "rows",
     "picture",

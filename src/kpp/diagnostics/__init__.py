@@ -1,6 +1,12 @@
 """The dashboard: observables, predictive metrics, findings with codes, and the audit."""
 
 from kpp.diagnostics.audit import Audit, AuditCheck, audit
+from kpp.diagnostics.coverage import (
+    CoverageDisplay,
+    CoveredShare,
+    MeasuredCoverage,
+    measure_coverage,
+)
 from kpp.diagnostics.diagnose import Diagnostics, diagnose
 from kpp.diagnostics.display import (
     BoundDisplay,
@@ -24,11 +30,14 @@ __all__ = [
     "AuditCheck",
     "BoundDisplay",
     "Check",
+    "CoverageDisplay",
+    "CoveredShare",
     "Diagnostics",
     "Finding",
     "HalfForestDisplay",
     "MarginDisplay",
     "MarginTail",
+    "MeasuredCoverage",
     "Observable",
     "SpectrumDisplay",
     "auc_reason",
@@ -37,6 +46,7 @@ __all__ = [
     "constant_metrics",
     "diagnose",
     "margin_tail",
+    "measure_coverage",
     "predictive_metrics",
     "regression_metrics",
 ]

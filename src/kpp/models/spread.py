@@ -21,8 +21,8 @@ from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models._rank_loops import small_nodes_as_parents
 from kpp.models.fits import LinearFit
 
-# Chosen on the development sets, with benchmarks/coverage.py: fewer rows do not tell a variance,
-# more are not near enough.
+# Chosen on the development sets: fewer rows do not tell a variance, more are not near enough.
+# What they give: benchmarks/interval_coverage.py.
 LEAST_ROWS = 5
 # Of the mean spread, added to every spread: no row has an interval of almost no width.
 FLOOR = 0.5

@@ -1,7 +1,7 @@
 """Coverage of intervals and sets: on real splits, beside MAPIE, and where it is guaranteed.
 
-Run ``python benchmarks/coverage.py --data-dir FOLDER --out benchmarks/results``. Three parts, each
-kept as soon as it is there:
+Run ``python benchmarks/interval_coverage.py --data-dir FOLDER --out benchmarks/results``. Three
+parts, each kept as soon as it is there:
 
 - sets: the default model on every development set, and on the suite for the record; intervals of
   both kinds of width, sets by both scores, the share of test rows that they cover, and their size.
@@ -104,7 +104,7 @@ def all_sets(data_dir: str) -> list[tuple[str, str, bool]]:
     """The development sets, and the suite for the record."""
     folder = Path(data_dir)
     suite = json.loads((folder / "suite.json").read_text()).get("suite", {})
-    own = [(f"development, {group}", *rest) for group, *rest in data_sets(folder)]
+    own = [(f"development, {group}", name, has) for group, name, has in data_sets(folder)]
     return own + [
         ("suite", name, task != "regression") for task, names in suite.items() for name in names
     ]
@@ -131,8 +131,8 @@ def quick_sets() -> list[dict[str, Any]]:
         ("breast_cancer", load_breast_cancer, True),
     ):
         X, y = load(return_X_y=True)
-        split = train_test_split(X, y, test_size=0.5, random_state=0)
-        records.append(one_split("quick", name, *split, 0, classes))
+        X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
+        records.append(one_split("quick", name, X, X_test, y, y_test, 0, classes))
     return records
 
 
@@ -217,8 +217,8 @@ def quick_mapie() -> list[dict[str, Any]]:
     found = []
     for name, load, classes in (("diabetes", load_diabetes, False), ("iris", load_iris, True)):
         X, y = load(return_X_y=True)
-        split = train_test_split(X, y, test_size=0.5, random_state=0)
-        found.append(beside_mapie(name, *split, classes))
+        X, X_test, y, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
+        found.append(beside_mapie(name, X, X_test, y, y_test, classes))
     return found
 
 
@@ -235,7 +235,7 @@ def draw(random: Any, n: int, classes: bool) -> tuple[Any, Any]:
     return X, (random.uniform(size=(n, 1)) > share.cumsum(axis=1)).sum(axis=1).clip(0, 2)
 
 
-WAYS = {
+WAYS: dict[str, dict[str, Any]] = {
     "honest": {"regime": "honest", "honest_fraction": 0.5},
     "regrown": {"alpha_selection": "regrown"},
 }
@@ -358,8 +358,8 @@ def _sets_page(records: list[dict[str, Any]]) -> list[str]:
         "counts its test rows and the rows that were ranked; by chance alone "
         f"{two:.0%} of sets are within two.",
         "",
-        "| sets | kind | sets | mean coverage | within 2 standard errors | below by more | above by "
-        "more | least coverage of a set | size or width |",
+        "| group | kind | sets | mean coverage | within 2 standard errors | below by more | above "
+        "by more | least coverage of a set | size or width |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for group in groups:
@@ -382,7 +382,7 @@ def _sets_page(records: list[dict[str, Any]]) -> list[str]:
         "## Adaptive against constant widths",
         "",
         "Geometric means over sets of the ratio adaptive to constant, and means of the least "
-        f"coverage of a fifth of the test rows, by prediction and by width. The interval score is "
+        "coverage of a fifth of the test rows, by prediction and by width. The interval score is "
         "the width plus 20 times the distance of the targets outside: less is better.",
         "",
         "| sets | width | narrower on | interval score | better on | worst fifth by prediction, "
@@ -436,7 +436,8 @@ def _mapie_page(records: list[dict[str, Any]]) -> list[str]:
             f"| {own['set']} | {own['kpp']['coverage']:.3f} | {own['mapie']['coverage']:.3f} | "
             f"{own['kpp'][own['size']]:.3f} | {own['mapie'][own['size']]:.3f} | "
             f"{time_of['kpp fit']:.2f} | {time_of['kpp']:.4f} | {time_of['mapie fit']:.2f} | "
-            f"{time_of['mapie']:.3f} | {own['ratio']:.0f} | {'yes' if own['ratio'] >= 20 else 'no'} |"
+            f"{time_of['mapie']:.3f} | {own['ratio']:.0f} | "
+            f"{'yes' if own['ratio'] >= 20 else 'no'} |"
         )
     return [*lines, ""]
 
@@ -445,9 +446,10 @@ def _draws_page(records: list[dict[str, Any]]) -> list[str]:
     lines = [
         "## Where it is guaranteed",
         "",
-        f"`guaranteed={GUARANTEED}`: alpha is given, five equal folds at random, {records[0]['n_draws']} "
-        "draws of 100 rows in the folds and 50 new ones. The guarantee is of the mean over draws and "
-        'new rows, not of each draw. "Errors of seen rows": of the model itself, on its own rows, '
+        f"`guaranteed={GUARANTEED}`: alpha is given, five equal folds at random, "
+        f"{records[0]['n_draws']} draws of 100 rows in the folds and 50 new ones. The guarantee is "
+        "of the mean over draws and new rows, not of each draw. "
+        '"Errors of seen rows": of the model itself, on its own rows, '
         "which nobody should do.",
         "",
         "| model | what | level | mean coverage | standard error | draws below |",
@@ -469,7 +471,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--quick", action="store_true", help="small data that come along")
     asked = parser.parse_args()
-    path = asked.out / "coverage.json"
+    path = asked.out / "interval_coverage.json"
     result = json.loads(path.read_text()) if path.exists() else {}
     result |= versions()
     for part in asked.parts:
@@ -481,7 +483,7 @@ def main() -> None:
                 result[part] = {"sets": quick_sets, "mapie": quick_mapie}[part]()
             else:
                 result[part] = {"sets": run_sets, "mapie": run_mapie}[part](asked.data_dir)
-        write("coverage", result, page(result), asked.out)
+        write("interval_coverage", result, page(result), asked.out)
 
 
 if __name__ == "__main__":
