@@ -1,14 +1,15 @@
 """Coverage of intervals and sets: on real splits, beside MAPIE, and where it is guaranteed.
 
-Run ``python benchmarks/interval_coverage.py --data-dir FOLDER --out benchmarks/results``. Three
-parts, each kept as soon as it is there:
+Run ``python benchmarks/interval_coverage.py --data-dir FOLDER --out benchmarks/results``. What was
+found is kept at once, and a run that is broken off goes on where it was. Its parts:
 
-- sets: the default model on every development set, and on the suite for the record; intervals of
-  both kinds of width, sets by both scores, the share of test rows that they cover, and their size.
+- sets: the default model on every development set; intervals of both kinds of width, sets by both
+  scores, the share of test rows that they cover, and their size.
 - mapie: MAPIE's CrossConformalRegressor and CrossConformalClassifier around the same model, on the
   same folds: coverage, size and time.
 - draws: known distributions and a setting that has the guarantee; the mean coverage over many
   draws must not be below it.
+- suite: as sets, on the suite, for the record.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import json
 import time
 import warnings
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,9 @@ from timing import describe, versions, write
 from kpp import KPPClassifier, KPPRegressor
 
 LEVEL = 0.9
-MOST_ROWS = 3000
+MOST_ROWS = 2000
 # Small sets are split more often.
-SPLITS, FEW_ROWS = 3, 1000
+SPLITS, FEW_ROWS = 2, 1000
 N_SLICES = 5
 MAPIE_SETS = ("concrete", "airfoil_self_noise", "abalone", "credit_g", "churn", "qsar_biodeg")
 GUARANTEED = 0.8
@@ -110,17 +112,23 @@ def all_sets(data_dir: str) -> list[tuple[str, str, bool]]:
     ]
 
 
-def run_sets(data_dir: str) -> list[dict[str, Any]]:
-    """Every set; small ones on several splits."""
-    records = []
+def run_sets(
+    data_dir: str, is_suite: bool, known: list[dict[str, Any]]
+) -> Iterator[list[dict[str, Any]]]:
+    """Every set; small ones on several splits. All records so far, whenever there is a new one."""
+    records = list(known)
+    done = {(record["set"], record["seed"]) for record in records}
     for group, name, classes in all_sets(data_dir):
+        if (group == "suite") != is_suite:
+            continue
         for seed in range(SPLITS):
             X, X_test, y, y_test = split_of(name, data_dir, classes, seed, MOST_ROWS)
-            records.append(one_split(group, name, X, X_test, y, y_test, seed, classes))
-            print(group, name, seed, f"{records[-1]['fit_s']:.1f} s", flush=True)
-            if len(y) >= FEW_ROWS:
+            if (name, seed) not in done:
+                records.append(one_split(group, name, X, X_test, y, y_test, seed, classes))
+                print(group, name, seed, f"{records[-1]['fit_s']:.1f} s", flush=True)
+                yield records
+            if len(y) >= FEW_ROWS or is_suite:
                 break
-    return records
 
 
 def quick_sets() -> list[dict[str, Any]]:
@@ -201,15 +209,17 @@ def beside_mapie(name: str, X: Any, X_test: Any, y: Any, y_test: Any, classes: b
     }
 
 
-def run_mapie(data_dir: str) -> list[dict[str, Any]]:
+def run_mapie(data_dir: str, known: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """A handful of sets."""
     kinds = {name: classes for _, name, classes in all_sets(data_dir)}
-    records = []
+    records = list(known)
     for name in MAPIE_SETS:
+        if any(record["set"] == name for record in records):
+            continue
         X, X_test, y, y_test = split_of(name, data_dir, kinds[name], 0, MOST_ROWS)
         records.append(beside_mapie(name, X, X_test, y, y_test, kinds[name]))
         print(name, f"{records[-1]['ratio']:.0f}", flush=True)
-    return records
+        yield records
 
 
 def quick_mapie() -> list[dict[str, Any]]:
@@ -241,10 +251,12 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def run_draws(n_draws: int) -> list[dict[str, Any]]:
+def run_draws(n_draws: int, known: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
     """Mean coverage over draws of rows, fits and new rows; the guarantee is of this mean."""
-    found = []
+    found = list(known)
     for way, given in WAYS.items():
+        if any(record["way"] == way for record in found):
+            continue
         n = 200 if way == "honest" else 100
         covered: dict[str, list[float]] = defaultdict(list)
         levels = {}
@@ -295,7 +307,7 @@ def run_draws(n_draws: int) -> list[dict[str, Any]]:
                 }
             )
             print(found[-1], flush=True)
-    return found
+        yield found
 
 
 # The page.
@@ -337,12 +349,12 @@ KINDS = {
 
 def page(result: dict[str, Any]) -> str:
     lines = ["# Coverage", "", describe(result), ""]
-    records = result.get("sets", [])
+    records = [*result.get("sets", []), *result.get("suite", [])]
     if records:
         lines += _sets_page(records)
-    if "mapie" in result:
+    if result.get("mapie"):
         lines += _mapie_page(result["mapie"])
-    if "draws" in result:
+    if result.get("draws"):
         lines += _draws_page(result["draws"])
     return "\n".join(lines) + "\n"
 
@@ -353,9 +365,9 @@ def _sets_page(records: list[dict[str, Any]]) -> list[str]:
     lines = [
         f"## On real splits, {LEVEL:.0%} asked for",
         "",
-        f"The default model, at most {MOST_ROWS:,} rows, a fifth of them for testing; sets below "
-        f"{FEW_ROWS:,} training rows on {SPLITS} splits, the others on one. A set's standard error "
-        "counts its test rows and the rows that were ranked; by chance alone "
+        f"The default model, at most {MOST_ROWS:,} rows, a fifth of them for testing; development "
+        f"sets below {FEW_ROWS:,} training rows on {SPLITS} splits, the others on one. A set's "
+        "standard error counts its test rows and the rows that were ranked; by chance alone "
         f"{two:.0%} of sets are within two.",
         "",
         "| group | kind | sets | mean coverage | within 2 standard errors | below by more | above "
@@ -447,8 +459,8 @@ def _draws_page(records: list[dict[str, Any]]) -> list[str]:
         "## Where it is guaranteed",
         "",
         f"`guaranteed={GUARANTEED}`: alpha is given, five equal folds at random, "
-        f"{records[0]['n_draws']} draws of 100 rows in the folds and 50 new ones. The guarantee is "
-        "of the mean over draws and new rows, not of each draw. "
+        f"{records[0]['n_draws']:,} draws of 100 rows in the folds and 50 new ones. It is "
+        "a guarantee of the mean over draws and new rows, not of each draw. "
         '"Errors of seen rows": of the model itself, on its own rows, '
         "which nobody should do.",
         "",
@@ -467,7 +479,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    parser.add_argument("--parts", nargs="*", default=["sets", "mapie", "draws"])
+    parser.add_argument("--parts", nargs="*", default=["sets", "mapie", "draws", "suite"])
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--quick", action="store_true", help="small data that come along")
     asked = parser.parse_args()
@@ -475,15 +487,21 @@ def main() -> None:
     result = json.loads(path.read_text()) if path.exists() else {}
     result |= versions()
     for part in asked.parts:
+        known = result.get(part, [])
+        found: Iterable[list[dict[str, Any]]]
+        if part == "draws":
+            found = run_draws(5 if asked.quick else asked.draws, known)
+        elif asked.quick:
+            found = [{"sets": quick_sets, "mapie": quick_mapie, "suite": list}[part]()]
+        elif part == "mapie":
+            found = run_mapie(asked.data_dir, known)
+        else:
+            found = run_sets(asked.data_dir, part == "suite", known)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of fits that stop early: they are what they are
-            if part == "draws":
-                result[part] = run_draws(5 if asked.quick else asked.draws)
-            elif asked.quick:
-                result[part] = {"sets": quick_sets, "mapie": quick_mapie}[part]()
-            else:
-                result[part] = {"sets": run_sets, "mapie": run_mapie}[part](asked.data_dir)
-        write("interval_coverage", result, page(result), asked.out)
+            for records in found:
+                result[part] = records
+                write("interval_coverage", result, page(result), asked.out)
 
 
 if __name__ == "__main__":

@@ -201,6 +201,35 @@ def test_coverage_by_simulation():
     assert np.mean(widths) < 6
 
 
+@pytest.mark.parametrize("width", ["constant", "adaptive"])
+def test_a_guarantee_is_kept_by_simulation(width):
+    # All conditions hold: a forest of other rows, a given alpha, five equal folds at random.
+    random = np.random.default_rng(1)
+    other, y = draw(random, 200)
+    forest = kpp.Forest.from_model(RandomForestRegressor(5, random_state=0).fit(other, y))
+    inside, seen = [], []
+    for seed in range(150):
+        (X, y), (new, target) = draw(random, 50), draw(random, 40)
+        model = KPPRegressor(
+            forest,
+            regime="fixed",
+            alphas=[1e-3],
+            cv=KFold(5, shuffle=True, random_state=seed),
+            main_effects=None,
+        ).fit(X, y)
+        found = model.predict_interval(new, guaranteed=0.7, width=width)
+        assert found.is_guarantee
+        inside.append(np.mean((found.lower <= target) & (target <= found.upper)))
+        reach = np.quantile(np.abs(y - model.predict(X)), 0.8)
+        seen.append(np.mean(np.abs(target - model.predict(new)) <= reach))
+    error = np.std(inside) / math.sqrt(len(inside))
+    assert np.mean(inside) > 0.7 - 4 * error
+    # It pays for being sure, and covers what its level says, or a little more.
+    assert found.coverage - 0.03 < np.mean(inside) < found.coverage + 0.06
+    # The simulation tells a wrong way: errors of rows that the model was fitted on.
+    assert np.mean(seen) < 0.7
+
+
 def test_sets_cover_by_simulation_in_every_class():
     random = np.random.default_rng(0)
     hits, rows, n_draws = np.zeros((2, 2)), np.zeros(2), 40

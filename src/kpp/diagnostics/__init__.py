@@ -3,7 +3,6 @@
 from kpp.diagnostics.audit import Audit, AuditCheck, audit
 from kpp.diagnostics.coverage import (
     CoverageDisplay,
-    CoveredShare,
     MeasuredCoverage,
     measure_coverage,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "BoundDisplay",
     "Check",
     "CoverageDisplay",
-    "CoveredShare",
     "Diagnostics",
     "Finding",
     "HalfForestDisplay",

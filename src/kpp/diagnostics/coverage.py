@@ -9,6 +9,7 @@ import numpy as np
 
 from kpp._axes import axes_or_new
 from kpp._checks import RefusedError, check_choice
+from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.diagnostics.intervals import wilson
 from kpp.models import KPPClassifier, KPPRegressor, PredictionIntervals, PredictionSets
@@ -48,7 +49,7 @@ class CoveredShare:
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredCoverage:
+class MeasuredCoverage(Shown):
     """What intervals or sets cover on rows that fit has not used.
 
     Parameters
