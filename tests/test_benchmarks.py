@@ -209,6 +209,19 @@ def test_certificates(tmp_path):
 
 
 @pytest.mark.slow
+def test_interval_coverage(tmp_path):
+    pytest.importorskip("mapie")
+    command = [sys.executable, BENCHMARKS / "interval_coverage.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    result = json.loads((tmp_path / "interval_coverage.json").read_text())
+    assert [row["set"] for row in result["sets"]] == ["diabetes", "breast_cancer"]
+    assert all(row["mapie"]["coverage"] > 0.7 for row in result["mapie"])
+    assert {row["way"] for row in result["draws"]} == {"honest", "regrown"}
+    text = (tmp_path / "interval_coverage.md").read_text()
+    assert all(title in text for title in ("real splits", "MAPIE", "guaranteed"))
+
+
+@pytest.mark.slow
 def test_fast_rates(tmp_path):
     command = [sys.executable, BENCHMARKS / "fast_rates.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)

@@ -148,6 +148,7 @@ def shown():
         "Diagnostics": dashboard,
         "Finding": dashboard.findings[0],
         "MarginTail": diagnostics.margin_tail(classifier, X),
+        "MeasuredCoverage": diagnostics.measure_coverage(classifier, X, two),
         "Observable": dashboard.observables[0],
         "AdditiveForest": kpp.collapse(several),
         "RoutedRows": several.at(X[:20]),

@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 import kpp
 from kpp import KPPClassifier, KPPRegressor
 from kpp.models import intervals
-from kpp.models._rank_loops import rank_of_sums
+from kpp.models._rank_loops import rank_of_scaled_sums, rank_of_sums
 from kpp.models.intervals import proven, shortfall
 
 SMALL = {"n_estimators": 6, "cv": 3, "random_state": 0}
@@ -47,12 +47,19 @@ def test_ranks_of_sums(sizes):
     n, n_rows = sum(sizes), 11
     steps = [np.sort(random.exponential(size=size).round(1)) for size in sizes]
     shift = random.normal(size=(len(sizes), n_rows)).round(1)
-    everything = np.hstack([s[:, None] + own for s, own in zip(shift, steps, strict=True)])
-    starts = np.cumsum([0, *sizes])
+    scale = random.choice([0.0, 0.5, 1.0, 3.0], size=shift.shape)
+    ones, starts = np.ones_like(shift), np.cumsum([0, *sizes])
+
+    def ranked(scale):
+        parts = zip(shift, scale, steps, strict=True)
+        return np.sort(np.hstack([s[:, None] + c[:, None] * own for s, c, own in parts]), axis=1)
+
     for rank in range(1, n + 1):
         out = np.empty(n_rows)
         rank_of_sums(shift, np.concatenate(steps), starts, rank, out)
-        assert np.array_equal(out, np.sort(everything, axis=1)[:, rank - 1])
+        assert np.array_equal(out, ranked(ones)[:, rank - 1])
+        rank_of_scaled_sums(shift, scale, np.concatenate(steps), starts, rank, out)
+        assert np.array_equal(out, ranked(scale)[:, rank - 1])
 
 
 def fold_predictions(model, X):
@@ -78,17 +85,26 @@ def fold_predictions(model, X):
 def test_intervals_are_those_of_a_few_lines(n_targets, coverage, given):
     X, y = numbers(n_targets)
     model = KPPRegressor(**SMALL, **given).fit(X[:250], y[:250])
-    found = model.predict_interval(X[250:], coverage)
     y, new = y[model.fit_rows_], fold_predictions(model, X[250:])
-    residual, n = np.abs(y - model.oof_prediction_)[:, None], len(y)
+    residual, n = np.abs(y - model.oof_prediction_), len(y)
     high = math.ceil(round(coverage * (n + 1), 9))
     low = math.floor(round((1 - coverage) * (n + 1), 9))
-    assert np.array_equal(found.lower, np.sort(new - residual, axis=0)[low - 1])
-    assert np.array_equal(found.upper, np.sort(new + residual, axis=0)[high - 1])
-    assert np.array_equal(found.prediction, model.predict(X[250:]))
-    assert found.lower.shape == model.predict(X[250:]).shape
-    assert (found.lower <= found.upper).all()
-    assert (len(found), found.n_calibration, found.n_folds) == (len(X) - 250, n, 3)
+    for width in ("constant", "adaptive"):
+        own, there = np.ones(residual.shape), np.ones(new.shape)
+        if width == "adaptive":
+            # At the rows of the fit only the spread of the fold that they are in.
+            fold, at = model.fold_predictors_.fold_of_row, model.fold_predictors_.spread
+            own = at(model.at(X[model.fit_rows_]))[fold, :, np.arange(n)].reshape(own.shape)
+            there = np.moveaxis(at(model.at(X[250:])), 1, 2)[fold].reshape(new.shape)
+        reach = there * (residual / own)[:, None]
+        found = model.predict_interval(X[250:], coverage, width=width)
+        assert np.array_equal(found.lower, np.sort(new - reach, axis=0)[low - 1])
+        assert np.array_equal(found.upper, np.sort(new + reach, axis=0)[high - 1])
+        assert np.array_equal(found.prediction, model.predict(X[250:]))
+        assert found.lower.shape == model.predict(X[250:]).shape
+        assert (found.lower <= found.upper).all()
+        assert (len(found), found.n_calibration, found.n_folds) == (len(X) - 250, n, 3)
+        assert found.widths == width
 
 
 def nonconformity(p, method):
@@ -186,6 +202,35 @@ def test_coverage_by_simulation():
     assert np.mean(widths) < 6
 
 
+@pytest.mark.parametrize("width", ["constant", "adaptive"])
+def test_a_guarantee_is_kept_by_simulation(width):
+    # All conditions hold: a forest of other rows, a given alpha, five equal folds at random.
+    random = np.random.default_rng(1)
+    other, y = draw(random, 200)
+    forest = kpp.Forest.from_model(RandomForestRegressor(5, random_state=0).fit(other, y))
+    inside, seen = [], []
+    for seed in range(150):
+        (X, y), (new, target) = draw(random, 50), draw(random, 40)
+        model = KPPRegressor(
+            forest,
+            regime="fixed",
+            alphas=[1e-3],
+            cv=KFold(5, shuffle=True, random_state=seed),
+            main_effects=None,
+        ).fit(X, y)
+        found = model.predict_interval(new, guaranteed=0.7, width=width)
+        assert found.is_guarantee
+        inside.append(np.mean((found.lower <= target) & (target <= found.upper)))
+        reach = np.quantile(np.abs(y - model.predict(X)), 0.8)
+        seen.append(np.mean(np.abs(target - model.predict(new)) <= reach))
+    error = np.std(inside) / math.sqrt(len(inside))
+    assert np.mean(inside) > 0.7 - 4 * error
+    # It pays for being sure, and covers what its level says, or a little more.
+    assert found.coverage - 0.03 < np.mean(inside) < found.coverage + 0.06
+    # The simulation tells a wrong way: errors of rows that the model was fitted on.
+    assert np.mean(seen) < 0.7
+
+
 def test_sets_cover_by_simulation_in_every_class():
     random = np.random.default_rng(0)
     hits, rows, n_draws = np.zeros((2, 2)), np.zeros(2), 40
@@ -231,7 +276,7 @@ def test_a_level_is_the_decimal_that_was_written():
     X, y = numbers()
     model = KPPRegressor("extra-trees", regime="honest", alphas=[1.0], **SMALL)
     model.fit(X[:18], y[:18])
-    found = model.predict_interval(X[18:], 0.9)
+    found = model.predict_interval(X[18:], 0.9, width="constant")
     assert found.n_calibration == 9
     residual = np.abs(y[model.fit_rows_] - model.oof_prediction_)[:, None]
     new = fold_predictions(model, X[18:])
@@ -271,6 +316,8 @@ def test_too_few_rows_are_told_how_many(regressor, classifier):
         regressor.predict_interval(X, guaranteed=1 - 1e-9)
     with pytest.raises(ValueError, match="per_class"):
         classifier.predict_set(load_iris().data, per_class=True, guaranteed=0.5)
+    with pytest.raises(ValueError, match="width"):
+        regressor.predict_interval(X, width="other")
     with pytest.raises(ValueError, match="method"):
         classifier.predict_set(load_iris().data, method="other")
 
@@ -395,7 +442,7 @@ def test_leave_one_out_and_a_forest_from_elsewhere():
         cv=LeaveOneOut(),
         main_effects=None,
     ).fit(X, y)
-    found = model.predict_interval(X, guaranteed=0.8)
+    found = model.predict_interval(X, guaranteed=0.8, width="constant")
     assert found.coverage == pytest.approx(0.9, rel=1e-14)  # the jackknife+: nothing is lost
     assert found.is_guarantee
     residual = np.abs(y - model.oof_prediction_)[:, None]

@@ -65,6 +65,26 @@ def test_it_loads_without_an_error_and_asks_for_nothing(visit, address, kind):
     assert asked == [address(kind)]
 
 
+@pytest.mark.parametrize("kind", ["binary", "regression", "leaves"])
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "dark")])
+def test_a_row_shows_its_interval_or_set(visit, kind, width, theme):
+    driver = visit(kind, width, theme)
+    shown = [own.text for own in find_all(driver, "#row-detail .range")]
+    if kind == "leaves":  # a given alpha: no folds
+        assert shown == []
+        assert find(driver, "#intervals .box").text.startswith("Nothing is guaranteed here")
+        return
+    rows = {row["row"]: row for row in data_of(kind)["sections"]["rows"]["rows"]}
+    title = find(driver, "#row-detail h3").text
+    row = rows[int(title.split("\u00b7")[0].removeprefix("Row ").strip())]
+    name = "90% set: " if kind == "binary" else "90% interval: "
+    truth = "holds the truth" if row["range"]["covers"] else "misses the truth"
+    assert shown == [f"{name}{row['range']['text']} {truth}"]
+    # One share for every level and bin, on a page that is not wider than its screen.
+    assert len(find_all(driver, "#intervals circle.dot")) == 10 + 5
+    assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+
+
 @pytest.mark.parametrize("kind", ["binary", "regression"])
 def test_every_chart_is_drawn(visit, kind):
     driver = visit(kind)
@@ -75,7 +95,7 @@ def test_every_chart_is_drawn(visit, kind):
         assert box["width"] > 200
         assert box["height"] > 100
     # Marks, not only axes.
-    for name in ("robustness", "picture", "alpha"):
+    for name in ("robustness", "picture", "alpha", "intervals"):
         assert len(find_all(driver, f"#{name} svg.chart .line, #{name} svg.chart .row")) > 1
 
 

@@ -49,6 +49,7 @@ SECTIONS = [
     "fitted",
     "quality",
     "alpha",
+    "intervals",
     "variables",
     "rows",
     "picture",
@@ -679,7 +680,7 @@ def test_target_source_and_doubt_are_on_the_page():
     assert "<script>alert" not in page
     assert data["sections"]["fitted"]["target"] == hostile
     assert "From a file." in page
-    assert page.count("Whether the fit has used some of") == 3
+    assert page.count("Whether the fit has used some of") == 4
     one = report_data(model, X, y, source="From a file.", max_rows=1)
     assert one["sections"]["fitted"]["source"] == ["From a file."]
     assert "Whether the fit has used" not in render(one)

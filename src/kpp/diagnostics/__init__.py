@@ -2,6 +2,11 @@
 
 from kpp.diagnostics.audit import Audit, AuditCheck, audit
 from kpp.diagnostics.comparison import Compared, Comparison, compare
+from kpp.diagnostics.coverage import (
+    CoverageDisplay,
+    MeasuredCoverage,
+    measure_coverage,
+)
 from kpp.diagnostics.diagnose import Diagnostics, diagnose
 from kpp.diagnostics.display import (
     BoundDisplay,
@@ -27,11 +32,13 @@ __all__ = [
     "Check",
     "Compared",
     "Comparison",
+    "CoverageDisplay",
     "Diagnostics",
     "Finding",
     "HalfForestDisplay",
     "MarginDisplay",
     "MarginTail",
+    "MeasuredCoverage",
     "Observable",
     "SpectrumDisplay",
     "auc_reason",
@@ -41,6 +48,7 @@ __all__ = [
     "constant_metrics",
     "diagnose",
     "margin_tail",
+    "measure_coverage",
     "predictive_metrics",
     "regression_metrics",
 ]

@@ -137,6 +137,9 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         out_of_fold = selection.out_of_fold
     tests = [fold.test_rows for fold in plan.folds]
     at_tests = [fold.test for fold in plan.folds] if plan.layers_are_folds else []
+    # A forest of its own has the rows of the fold nowhere else.
+    own_forests = all(fold.part.rows is None for fold in plan.folds)
+    held_out = [fold.test for fold in plan.folds] if own_forests else None
     plan.folds.clear()  # their leaf ids are not needed any more
     solved, alphas = [], []
     for q, (layer, own_unit) in enumerate(zip(layers, units, strict=True)):
@@ -206,6 +209,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
             target=target,
             out_of_fold=settings.task.answers(out_of_fold).reshape(len(rows), -1),
             classes=settings.task.classes,
+            held_out=held_out,
         )
     alpha = _alpha(settings, selection, unit)
     if settings.max_norm is not None:

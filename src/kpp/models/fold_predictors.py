@@ -17,6 +17,7 @@ from kpp.forest.sums import gather_scores, path_sums
 from kpp.geometry.composed import forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.fits import LinearFit
+from kpp.models.spread import FoldSpread, fold_spread
 from kpp.scores import AdditiveForest, LinearScores, RoutedRows
 
 Part = TypeVar("Part")
@@ -135,6 +136,8 @@ class FoldPredictors:
         What they predict for these rows: numbers, or probabilities.
     classes : array of shape (n_classes,), optional
         Of a classifier.
+    held_out : list of MapBlock, optional
+        Where every fold has a forest of its own: the embedding at the rows of each fold.
 
     Examples
     --------
@@ -156,6 +159,7 @@ class FoldPredictors:
     target: AnyArray
     out_of_fold: FloatArray
     classes: AnyArray | None = None
+    held_out: list[MapBlock] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Without what was made when it was first asked for: it is as long as the nodes are many.
@@ -179,9 +183,19 @@ class FoldPredictors:
     @cached_property
     def sorted_residuals(self) -> FloatArray:
         """Sizes of the out-of-fold errors, rising in each fold; shape (n_targets, n_fit_rows)."""
-        size = np.abs(self.target - self.out_of_fold)
-        order = [np.lexsort((own, self.fold_of_row)) for own in size.T]
-        return np.array([own[rows] for own, rows in zip(size.T, order, strict=True)])
+        return self._sorted(np.abs(self.target - self.out_of_fold).T)
+
+    @cached_property
+    def sorted_scaled_residuals(self) -> FloatArray:
+        """The same over the spread at each row; shape (n_targets, n_fit_rows)."""
+        scaled = np.abs(self.target - self.out_of_fold).T
+        for own, (_, at_fold) in zip(self._rows_of_folds, self._spreads, strict=True):
+            scaled[:, own] /= at_fold
+        return self._sorted(scaled)
+
+    def _sorted(self, size: FloatArray) -> FloatArray:
+        order = [np.lexsort((own, self.fold_of_row)) for own in size]
+        return np.array([own[rows] for own, rows in zip(size, order, strict=True)])
 
     @cached_property
     def made(self) -> dict[Any, Any]:
@@ -201,6 +215,33 @@ class FoldPredictors:
         scores : array of shape (n_folds, n_rows, n_scores)
         """
         return np.array([own.scores(rows) for own in self._made])
+
+    def spread(self, rows: RoutedRows) -> FloatArray:
+        r"""Return how much the target varies around rows, by every fold's predictor.
+
+        Parameters
+        ----------
+        rows : RoutedRows
+            From the model's ``at``.
+
+        Returns
+        -------
+        spread : array of shape (n_folds, n_targets, n_rows)
+            :math:`\sigma_q` of `kpp.models.spread.FoldSpread`, from rows of other folds only.
+        """
+        return np.array([own.at_rows(rows.leaf_ids_of(own.forest)) for own, _ in self._spreads])
+
+    @cached_property
+    def _spreads(self) -> list[tuple[FoldSpread, FloatArray]]:
+        """The spread of each fold's predictor, and its values at the rows of the fold."""
+        fits = _by_fold(self.fits, self.n_folds)
+        there: Sequence[MapBlock | None] = self.held_out or [None] * self.n_folds
+        folds = zip(fits, there, self._rows_of_folds, strict=True)
+        return [fold_spread(own, self.target, held_out, fold) for own, held_out, fold in folds]
+
+    @property
+    def _rows_of_folds(self) -> list[AnyArray]:
+        return [np.flatnonzero(self.fold_of_row == q) for q in range(self.n_folds)]
 
     @cached_property
     def _made(self) -> list[_Predictor]:

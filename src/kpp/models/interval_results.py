@@ -75,12 +75,15 @@ class PredictionIntervals(CrossConformal):
     ----------
     lower, upper : arrays of shape (n_rows,) or (n_rows, n_targets)
         Its ends. They need not have the prediction in their middle.
+    widths : {"adaptive", "constant"}
+        Whether errors were scaled by the spread of the target around each row.
     prediction, coverage, proven_coverage, conditions, n_calibration, n_folds
         As in `CrossConformal`. The coverage is that of each target by itself.
     """
 
     lower: FloatArray
     upper: FloatArray
+    widths: str = "constant"
 
     @property
     def width(self) -> FloatArray:
@@ -96,7 +99,7 @@ class PredictionIntervals(CrossConformal):
     def __str__(self) -> str:
         width = f", median width {np.median(self.width):.4g}" if len(self) else ""
         each = f" of {self.lower.shape[1]} targets each" if self.lower.ndim == 2 else ""
-        return self._lines(f"Intervals for {len(self)} rows{each}{width}")
+        return self._lines(f"Intervals for {len(self)} rows{each}{width} ({self.widths} widths)")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

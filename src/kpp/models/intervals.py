@@ -17,7 +17,7 @@ import numpy as np
 from kpp._assumptions import Assumption
 from kpp._checks import RefusedError, check_choice
 from kpp._typing import AnyArray, FloatArray
-from kpp.models._rank_loops import rank_of_sums
+from kpp.models._rank_loops import rank_of_scaled_sums
 from kpp.models.fold_predictors import FoldPredictors
 from kpp.models.interval_results import PredictionIntervals, PredictionSets
 from kpp.models.regimes import regime_of
@@ -27,15 +27,17 @@ from kpp.solvers import HuberLoss
 if TYPE_CHECKING:
     from kpp.models.linear import KPPLinearModel
 
+WIDTHS = ("adaptive", "constant")
 METHODS = ("lac", "aps")
 # How many multiples of the folds are tried when an error says how many rows a level needs.
 MOST_TRIED = 100_000
 
 
 def predict_interval(
-    model: KPPLinearModel, X: Any, coverage: Any, guaranteed: Any
+    model: KPPLinearModel, X: Any, coverage: Any, guaranteed: Any, width: Any
 ) -> PredictionIntervals:
     """The function behind the method of that name."""
+    check_choice("width", width, WIDTHS)
     predictors = predictors_of(model, "predict_interval")
     n, n_folds = len(predictors.fold_of_row), predictors.n_folds
     level = _level(coverage, guaranteed, n, n_folds)
@@ -43,12 +45,19 @@ def predict_interval(
     rows = routed_rows(model, X)
     scores = predictors.scores(rows)
     ends = np.empty((2, len(rows), scores.shape[2]))
-    for t, steps in enumerate(predictors.sorted_residuals):
+    if width == "adaptive":
+        residuals, spread = predictors.sorted_scaled_residuals, predictors.spread(rows)
+    else:
+        residuals = predictors.sorted_residuals
+        spread = np.ones((n_folds, len(residuals), len(rows)))
+    for t, steps in enumerate(residuals):
         shift = np.ascontiguousarray(scores[:, :, t])
-        # The k-th smallest of g - R is minus the k-th largest of R - g, and k is n + 1 - rank.
+        scale = np.ascontiguousarray(spread[:, t])
+        # The k-th smallest of g - R is minus the k-th largest of R - g, and k is n + 1 - rank;
+        # and so it is with R times a spread.
         for side, sign in enumerate((-1.0, 1.0)):
             out = np.empty(len(rows))
-            rank_of_sums(sign * shift, steps, predictors.starts, rank, out)
+            rank_of_scaled_sums(sign * shift, scale, steps, predictors.starts, rank, out)
             ends[side, :, t] = sign * out
     # Below one half the ends may cross; what lies between them covers no less.
     lower, upper = ends.min(axis=0), ends.max(axis=0)
@@ -62,6 +71,7 @@ def predict_interval(
         conditions=_conditions(model, predictors),
         n_calibration=n,
         n_folds=n_folds,
+        widths=width,
     )
 
 

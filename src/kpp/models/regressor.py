@@ -390,14 +390,21 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         return float(r2_score(y, prediction, sample_weight=sample_weight))
 
     def predict_interval(
-        self, X: Any, coverage: float = 0.9, *, guaranteed: float | None = None
+        self,
+        X: Any,
+        coverage: float = 0.9,
+        *,
+        guaranteed: float | None = None,
+        width: str = "adaptive",
     ) -> PredictionIntervals:
         r"""Predict an interval for each row: cross-conformal (CV+).
 
-        With :math:`R_i = |y_i - g_{q(i)}(x_i)|` by the predictor that has not seen the fold of row
-        i, and :math:`a = 1 - \text{coverage}`, it runs from the
-        :math:`\lfloor a (n + 1) \rfloor`-th smallest :math:`g_{q(i)}(x) - R_i` to the
-        :math:`\lceil (1 - a) (n + 1) \rceil`-th smallest :math:`g_{q(i)}(x) + R_i`.
+        With :math:`R_i = |y_i - g_{q(i)}(x_i)| / \sigma_{q(i)}(x_i)` by the predictor that has not
+        seen the fold of row i, and :math:`a = 1 - \text{coverage}`, it runs from the
+        :math:`\lfloor a (n + 1) \rfloor`-th smallest
+        :math:`g_{q(i)}(x) - \sigma_{q(i)}(x) R_i` to the
+        :math:`\lceil (1 - a) (n + 1) \rceil`-th smallest
+        :math:`g_{q(i)}(x) + \sigma_{q(i)}(x) R_i`.
 
         Parameters
         ----------
@@ -408,6 +415,11 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         guaranteed : float, optional
             Instead of `coverage`, a share to be promised: the intervals are as much wider as
             the theorem asks for, and say whether its conditions hold.
+        width : {"adaptive", "constant"}, default="adaptive"
+            "adaptive": :math:`\sigma_q` is the spread of the target around the row, in the trees
+            of the fold's predictor and by rows of other folds (`kpp.models.spread.FoldSpread`):
+            intervals are wider where the target varies more. "constant": it is 1, and all
+            intervals are much of one width.
 
         Returns
         -------
@@ -437,7 +449,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         self._check_fitted()
         if isinstance(self.loss_, PoissonLoss) or np.size(self.intercept_) > self._task.n_targets:
             return interval_of_loss(self, X, coverage, guaranteed)
-        return predict_interval(self, X, coverage, guaranteed)
+        return predict_interval(self, X, coverage, guaranteed, width)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

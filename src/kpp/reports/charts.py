@@ -26,6 +26,12 @@ def draw_all(sections: dict[str, Any]) -> dict[str, Any]:
             found["roc"] = roc(quality["roc"])
     if sections["alpha"]["made"] and len(sections["alpha"]["points"]) > 1:
         found["alpha"] = alpha(sections["alpha"])
+    intervals = sections["intervals"]
+    for k, own in enumerate(intervals["outputs"] if intervals["made"] else []):
+        found[f"coverage{k}"] = coverage(own["by_level"])
+        found[f"covered{k}"] = covered(
+            own["by_prediction"], intervals["level"], is_sets=intervals["is_sets"]
+        )
     if sections["picture"]["made"]:
         found["picture"] = picture(sections["picture"])
     if sections["robustness"]["made"]:
@@ -111,6 +117,47 @@ def roc(data: dict[str, Any]) -> Any:
     )
     chart.line((0, 1), (0, 1), "reference")
     return chart.line(data["false_positive"], data["true_positive"], "first").draw()
+
+
+def coverage(shares: list[dict[str, Any]]) -> Any:
+    """Share covered against share asked for, with intervals."""
+    low = min(min(one["low"], one["at"]) for one in shares)
+    ends = (max(0.0, 0.1 * math.floor(10 * low)), 1.0)
+    chart = Chart(
+        ends,
+        ends,
+        "asked for",
+        "covered",
+        "Share of rows that are covered against the share asked for; on the diagonal both agree.",
+        height=330,
+    )
+    chart.line(ends, ends, "reference")
+    return _shares(chart, shares, "asked for", percent).draw()
+
+
+def covered(shares: list[dict[str, Any]], level: float, *, is_sets: bool) -> Any:
+    """Share covered in bins by the prediction, with intervals."""
+    low = min(min(one["low"] for one in shares), level)
+    chart = Chart(
+        padded([one["at"] for one in shares]),
+        (max(0.0, 0.1 * math.floor(10 * low)), 1.0),
+        "probability of the predicted class" if is_sets else "prediction",
+        "covered",
+        f"Share of rows that are covered, by {'probability' if is_sets else 'prediction'}; "
+        f"{percent(level, 0)} are asked for.",
+        height=330,
+    )
+    chart.rule(y=level, kind="reference")
+    return _shares(chart, shares, "at", percent if is_sets else number).draw()
+
+
+def _shares(chart: Chart, shares: list[dict[str, Any]], name: str, write: Any) -> Chart:
+    for one in shares:
+        chart.whisker(one["at"], one["low"], one["high"], "first")
+    for one in shares:
+        title = f"{name} {write(one['at'])}: {percent(one['share'])} of {one['n_rows']} rows"
+        chart.point(one["at"], one["share"], "dot first", title=title)
+    return chart
 
 
 def alpha(data: dict[str, Any]) -> Any:

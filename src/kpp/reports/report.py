@@ -18,6 +18,7 @@ from kpp.reports.sections import (
     bounds,
     findings,
     fitted,
+    intervals,
     picture,
     quality,
     robustness,
@@ -34,6 +35,7 @@ TITLES = {
     "fitted": "What was fitted",
     "quality": "How good it is",
     "alpha": "How the penalty was chosen",
+    "intervals": "How sure a prediction is",
     "variables": "What matters",
     "rows": "Rows to explore",
     "picture": "The rows in two dimensions",
@@ -69,9 +71,9 @@ def report(
 
     The file needs no network, no server and no other file; it is a few hundred kilobytes, at
     most 3 MB, whatever the size of the data. It shows what was fitted and in which regime, how
-    good it is, how alpha was chosen, what matters, single rows with their explanations and
-    certificates, the embedding in two dimensions, robustness curves, risk bounds and diagnostics,
-    each with a sentence on what it means.
+    good it is, how alpha was chosen, what intervals or sets cover, what matters, single rows with
+    their explanations and certificates, the embedding in two dimensions, robustness curves, risk
+    bounds and diagnostics, each with a sentence on what it means.
 
     Parameters
     ----------
@@ -239,6 +241,7 @@ source, unseen, n_seen, max_rows, times, random_state, verbose
         "fitted": lambda: fitted.make(subject),
         "quality": lambda: quality.make(subject),
         "alpha": lambda: alpha.make(subject),
+        "intervals": lambda: intervals.make(subject),
         "variables": lambda: variables.make(subject),
         "rows": lambda: rows.make(
             subject, lambda name, done, total: progress(f"rows, {name}", done, total)

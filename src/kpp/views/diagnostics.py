@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from kpp._shown import picture
-from kpp.diagnostics import Audit, AuditCheck, Compared, Comparison, Diagnostics
+from kpp.diagnostics import (
+    Audit,
+    AuditCheck,
+    Compared,
+    Comparison,
+    Diagnostics,
+    MeasuredCoverage,
+)
+from kpp.views.bounds import conditions
 from kpp.views.html import by_field, card, note, table
 
 
@@ -79,3 +87,25 @@ def comparison(result: Comparison) -> str:
 def compared(one: Compared) -> str:
     """One model of a comparison."""
     return by_field(one, "verdict")
+
+
+@picture.register
+def measured_coverage(result: MeasuredCoverage) -> str:
+    """Shares covered by level and by prediction, and what the coverage is worth."""
+    size = "mean size" if result.is_sets else "mean width"
+    by = "probability" if result.is_sets else "prediction"
+    parts = (("asked for", result.by_level), (by, result.by_prediction))
+    tables = [
+        table(
+            [name, "covered", "from", "to", size, "rows"],
+            [(one.at, one.share, one.low, one.high, one.size, one.n_rows) for one in shares],
+        )
+        for name, shares in parts
+    ]
+    own = result.overall
+    return card(
+        f"Coverage of {own.at:.4g} asked for, {own.share:.4g} of {own.n_rows:,} rows covered",
+        *tables,
+        note(f"{result.found.status.capitalize()}; from and to are 95% intervals of the share."),
+        conditions(result.found.conditions),
+    )

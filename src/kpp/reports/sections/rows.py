@@ -12,6 +12,7 @@ from kpp._checks import RefusedError
 from kpp._typing import FloatArray, OffsetArray
 from kpp.certificates import certify
 from kpp.reports.sections import row_details as details
+from kpp.reports.sections.intervals import LEVEL, of_rows
 from kpp.reports.subject import Subject
 from kpp.tables.conventions import attribution_words
 from kpp.tables.numbers import number, percent
@@ -49,6 +50,9 @@ def make(subject: Subject, progress: Tell) -> dict[str, Any]:
         }
         for i, reason in zip(index.tolist(), reasons, strict=True)
     ]
+    ranges = of_rows(subject, index)
+    for place, row in enumerate(rows):
+        row["range"] = None if ranges is None else ranges[place]
     for name, tell in details.PARTS.items():
         try:
             parts = tell(subject, index, partial(progress, name))
@@ -70,6 +74,7 @@ def make(subject: Subject, progress: Tell) -> dict[str, Any]:
         "problems": problems,
         "has_labels": any(row["label"] != str(row["row"]) for row in rows),
         "is_classifier": subject.is_classifier,
+        "range_name": f"{percent(LEVEL, 0)} {'set' if subject.is_classifier else 'interval'}",
         "error_name": "log loss" if subject.is_classifier else "absolute error",
         "raw_in_prepared_columns": subject.preparation is not None,
         "has_training_rows": subject.training is not None,

@@ -354,6 +354,11 @@
       ", actually ", make("strong", {}, words(row.actual)), ". "]);
     if (row.is_right !== null) { lead.append(make("span", { "class": "badge " + (row.is_right ? "good" : "bad") }, row.is_right ? "right" : "wrong")); }
     lead.append(make("span", { "class": "muted small" }, " Chosen for: " + row.reason + "."));
+    var lines = [lead];
+    if (row.range) {
+      lines.push(make("p", { "class": "range" }, [section.range_name + ": ", make("strong", {}, words(row.range.text)), " ",
+        make("span", { "class": "badge " + (row.range.covers ? "good" : "bad") }, row.range.covers ? "holds the truth" : "misses the truth")]));
+    }
     var pieces = [];
     (row.waterfalls || []).forEach(function (one) { pieces.push(waterfall(one, row.waterfalls.length > 1 || section.is_classifier)); });
     pieces.push(certificate(section, row));
@@ -361,7 +366,7 @@
     if (row.neighbours) { pieces.push(neighbours(section, row.neighbours, goTo)); }
     if (row.carriers) { pieces.push(carriers(section, row.carriers)); }
     if (row.values) { pieces.push(values(section, row.values)); }
-    return [head, lead, make("div", { "class": "pieces" }, pieces)];
+    return [head].concat(lines, make("div", { "class": "pieces" }, pieces));
   }
 
   function waterfall(one, named) {

@@ -1,0 +1,122 @@
+"""What the report says of intervals and sets: its shares, its sentence, and its rows."""
+
+import numpy as np
+import pytest
+from reports.subjects import KINDS, data_of, made
+from sklearn.datasets import load_diabetes
+from sklearn.model_selection import KFold
+
+from kpp import KPPClassifier, KPPRegressor
+from kpp.reports import report_data
+from kpp.reports.page import render
+from kpp.reports.sections.intervals import sentence
+
+WITH_FOLDS = ["binary", "regression"]
+
+
+def section(kind):
+    return data_of(kind)["sections"]["intervals"]
+
+
+def covered(model, X, y, level):
+    if isinstance(model, KPPClassifier):
+        sets = model.predict_set(X, level)
+        return sets.sets[np.arange(len(y)), np.searchsorted(sets.classes, y)], sets.sizes
+    found = model.predict_interval(X, level)
+    return (found.lower <= y) & (y <= found.upper), found.width
+
+
+@pytest.mark.parametrize("kind", WITH_FOLDS)
+def test_shares_are_those_of_the_model(kind):
+    model, X, y, _ = made(kind)
+    (own,) = section(kind)["outputs"]
+    inside, size = covered(model, X, y, 0.9)
+    assert own["overall"]["share"] == inside.mean()
+    assert own["overall"]["size"] == pytest.approx(size.mean(), rel=1e-12)
+    assert [one["at"] for one in own["by_level"]] == pytest.approx(np.arange(0.5, 0.96, 0.05))
+    for one in own["by_level"]:
+        assert one["share"] == covered(model, X, y, round(one["at"], 2))[0].mean()
+        assert one["low"] <= one["share"] <= one["high"]
+    by = model.predict_proba(X).max(axis=1) if kind == "binary" else model.predict(X)
+    bins = np.array_split(np.argsort(by, kind="stable"), 5)
+    assert [one["share"] for one in own["by_prediction"]] == [inside[b].mean() for b in bins]
+    assert [one["at"] for one in own["by_prediction"]] == pytest.approx(
+        [by[b].mean() for b in bins], rel=1e-12
+    )
+
+
+@pytest.mark.parametrize("kind", WITH_FOLDS)
+def test_rows_to_explore_have_theirs(kind):
+    model, X, y, _ = made(kind)
+    rows = data_of(kind)["sections"]["rows"]
+    inside, _ = covered(model, X, y, 0.9)
+    assert [row["range"]["covers"] for row in rows["rows"]] == [
+        bool(inside[row["row"]]) for row in rows["rows"]
+    ]
+    if kind == "binary":
+        assert rows["range_name"] == "90% set"
+        labels = model.predict_set(X, 0.9).labels
+        texts = [", ".join(labels[row["row"]]) or "no class" for row in rows["rows"]]
+        assert [row["range"]["text"] for row in rows["rows"]] == texts
+    else:
+        assert rows["range_name"] == "90% interval"
+        found = model.predict_interval(X, 0.9)
+        for row in rows["rows"]:
+            low, high = (
+                float(part.replace("−", "-")) for part in row["range"]["text"].split(" to ")
+            )
+            assert low == pytest.approx(found.lower[row["row"]], rel=1e-3, abs=0.1)
+            assert high == pytest.approx(found.upper[row["row"]], rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in WITH_FOLDS])
+def test_a_model_without_folds_says_so(kind):
+    found = section(kind)
+    assert found["outputs"] == []
+    assert found["sentence"].startswith("Nothing is guaranteed here, because this model gives no")
+    assert "alphas=[alpha]" in found["why"]
+    assert all(row["range"] is None for row in data_of(kind)["sections"]["rows"]["rows"])
+
+
+def test_the_sentence_says_what_fails():
+    assert section("binary")["sentence"].startswith(
+        "Nothing is guaranteed here, because folds are stratified; and because alpha was chosen"
+    )
+    assert section("regression")["sentence"].startswith(
+        "Nothing is guaranteed here, because folds have"
+    )
+
+
+def test_the_sentence_of_a_guarantee():
+    X, y = load_diabetes(return_X_y=True)
+    model = KPPRegressor(
+        "extra-trees",
+        n_estimators=5,
+        regime="honest",
+        alphas=[1.0],
+        cv=KFold(5, shuffle=True, random_state=0),
+        random_state=0,
+    ).fit(X[:200], y[:200])
+    data = report_data(model, X[200:], y[200:], max_rows=1)
+    found = data["sections"]["intervals"]
+    # 1 - 2 / 10 - 4 / 5 * 2 / 21, or less with the other term, 0.95 / 6.
+    assert found["proven"] == pytest.approx(1 - 0.2 - 1.6 / 21, rel=1e-12)
+    assert "at least 72.4% of such intervals are guaranteed" in found["sentence"]
+    assert "Taken on trust: exchangeable rows" in found["sentence"]
+    assert found["sentence"] in render(data)
+    nothing = model.predict_interval(X[200:], 0.5)
+    assert sentence(nothing).endswith("at this level 100 rows in 5 folds prove nothing.")
+
+
+def test_several_targets_have_a_share_each():
+    X, y = load_diabetes(return_X_y=True)
+    y = np.column_stack([y, X[:, 2]])
+    model = KPPRegressor("extra-trees", n_estimators=5, cv=3, random_state=0).fit(X[:90], y[:90])
+    data = report_data(model, X[90:150], y[90:150], max_rows=2)
+    found = model.predict_interval(X[90:150], 0.9)
+    inside = (found.lower <= y[90:150]) & (y[90:150] <= found.upper)
+    outputs = data["sections"]["intervals"]["outputs"]
+    assert [own["overall"]["share"] for own in outputs] == inside.mean(axis=0).tolist()
+    for row in data["sections"]["rows"]["rows"]:
+        assert row["range"]["covers"] == inside[row["row"]].all()
+    assert render(data).count("Asked for and covered") == 2
