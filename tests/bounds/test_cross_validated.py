@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
+from sklearn.datasets import load_diabetes
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,6 +22,7 @@ from kpp.bounds import binary_kl, bounded_prediction, folds_kl, kl_inverse
 from kpp.bounds.combined import log_scores, margin_scores, votes
 from kpp.bounds.cross_validated import LOG_CLIPS, MARGINS, vote_factor
 from kpp.models.averages import fold_predictors
+from kpp.models.selection import COUNTED_TAUS
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SMALL = {"n_estimators": 6, "regime": "cross-validated", "cv": 3, "random_state": 0}
@@ -382,3 +384,39 @@ def test_simulations_where_the_truth_is_known(tmp_path):
     for name, row in by_name.items():
         is_wrong = name.endswith("with the mistake")
         assert row["failed"] == (row["draws"] if is_wrong else 0), name
+
+
+@pytest.mark.parametrize(
+    ("loss", "of_error", "most"),
+    [
+        ({"loss": "quantile", "quantile": 0.9}, lambda e: np.maximum(0.9 * e, -0.1 * e), 0.9 * 400),
+        (
+            {"loss": "huber", "huber_delta": 50.0},
+            lambda e: np.where(np.abs(e) <= 50, e**2 / 2, 50 * np.abs(e) - 1250),
+            50 * 400 - 1250,
+        ),
+    ],
+)
+def test_the_loss_of_the_fit_is_bounded(loss, of_error, most):
+    X, y = load_diabetes(return_X_y=True)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=10, regime="cross-validated", random_state=0, **loss
+    ).fit(X, y)
+    (bound,) = risk_bounds(model, X, y, y_range=(0, 400), delta=0.1)
+    fold = model.fold_predictors_.fold_of_row
+    losses = of_error(y - np.clip(model.oof_prediction_, 0, 400))
+    means = [losses[fold == q].mean() / most for q in range(5)]
+    sizes, n_alphas = np.bincount(fold), len(COUNTED_TAUS)
+    expected = most * folds_kl(means, sizes, n_candidates=n_alphas, delta=0.1)
+    assert bound.total == pytest.approx(expected, rel=1e-9)
+    assert bound.empirical_risk == pytest.approx(most * np.mean(means), rel=1e-9)
+    assert bound.is_guarantee
+
+
+def test_a_threshold_that_was_read_from_all_labels_voids_the_guarantee():
+    X, y = load_diabetes(return_X_y=True)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=10, regime="cross-validated", loss="huber", random_state=0
+    ).fit(X, y)
+    (bound,) = risk_bounds(model, X, y, y_range=(0, 400))
+    assert [one.name for one in bound.failing] == ["loss fixed before the sample"]

@@ -36,10 +36,12 @@ from kpp.bounds.combined import (
 from kpp.bounds.folds_kl import folds_kl
 from kpp.bounds.informed import trivial_level
 from kpp.bounds.kl import held_out_kl
+from kpp.bounds.lipschitz_losses import constant_level, name_of, threshold_assumption
 from kpp.bounds.results import Assumption, Bound, BoundReport
 from kpp.bounds.samples import Sample, seen_rows
 from kpp.forest.columns import categorical_columns
 from kpp.models.intervals import predictors_of
+from kpp.solvers import ClippedLoss, Loss
 
 # Where scores may be cut, for the error of their mean and for its log loss. One that is chosen by
 # the rows is one of so many, and counted like an alpha.
@@ -170,8 +172,12 @@ def cross_validated_bounds(
         if y_range is None:
             of_range = Assumption("range of Y", False, "taken from these rows; give y_range")
         outside = (scores < limits[0]) | (scores > limits[1])
-        found = [_squared(left_out, limits, delta, float(outside.any(axis=(0, 2)).mean()))]
+        share_outside = float(outside.any(axis=(0, 2)).mean())
+        found = [_of_loss(model._task.loss, left_out, limits, delta, share_outside)]
         assumptions = (*_assumptions(sample), of_range)
+        if isinstance(model._task.loss, ClippedLoss):
+            # A threshold that was read from all labels is known to every fold's predictor.
+            assumptions += (*threshold_assumption(sample, model._task.loss),)
     sizes = left_out.sizes
     common = {
         "n_folds": len(sizes),
@@ -372,18 +378,30 @@ def _brier(left_out: LeftOut, probability: FloatArray, delta: float) -> _Part:
     )
 
 
-def _squared(left_out: LeftOut, limits: Range, delta: float, outside: float) -> _Part:
+def _of_loss(loss: Loss, left_out: LeftOut, limits: Range, delta: float, outside: float) -> _Part:
+    """The loss of the fit, which is convex in the prediction: squared, Huber's or the pinball."""
     width = limits[1] - limits[0]
-    difference = left_out.target - np.clip(left_out.scores[:, 0], *limits)
-    mean, bound = left_out.bound(np.square(difference / width), delta)
+    error = left_out.target - np.clip(left_out.scores[:, 0], *limits)
+    if isinstance(loss, ClippedLoss):
+        (clip,) = loss.clips
+        name, losses, level = (
+            name_of(loss),
+            clip.values(error),
+            constant_level(loss, left_out.target),
+        )
+        most = float(clip.values(np.array([-width, width])).max())
+    else:
+        name, losses, level = "squared", np.square(error), trivial_level(left_out.target, 0)
+        most = width**2
+    mean, bound = left_out.bound(losses / most, delta)
     return _Part(
-        "squared loss",
-        "squared loss, clipped: of the mean of the folds' predictions, each clipped to the limits",
+        f"{name} loss",
+        f"{name} loss, clipped: of the mean of the folds' predictions, each clipped to the limits",
         CLIPPED,
-        mean * width**2,
+        mean * most,
         0.0,
-        bound * width**2,
-        trivial_level(left_out.target, 0),
+        bound * most,
+        level,
         {"clip": limits, "share outside": outside},
     )
 

@@ -167,8 +167,8 @@ def level_words(bound: Bound) -> str:
         return f"the best constant for {rows} has a squared loss of {level} on them{mean}"
     if (loss := bound.quantity.partition(":")[0]) in ("log loss", "Brier score"):
         return f"the same probabilities for all of these rows have a {loss} of {level} on them"
-    if bound.quantity.endswith("loss, clipped"):
-        of_loss = bound.quantity.removesuffix(", clipped")
+    if (quantity := bound.quantity.partition(":")[0]).endswith("loss, clipped"):
+        of_loss = quantity.removesuffix(", clipped")
         return f"the best constant for {rows} has a {of_loss} of {level} on them{mean}"
     if bound.quantity in ("Huber loss", "pinball loss"):
         return f"predicting 0 has a {bound.quantity} of at most {level}, where |Y| is at most M"
