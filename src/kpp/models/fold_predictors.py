@@ -18,6 +18,7 @@ from kpp.geometry.composed import forest_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.fits import LinearFit
 from kpp.scores import AdditiveForest, LinearScores, RoutedRows
+from kpp.solvers import log_loss
 
 Part = TypeVar("Part")
 
@@ -201,6 +202,21 @@ class FoldPredictors:
         scores : array of shape (n_folds, n_rows, n_scores)
         """
         return np.array([own.scores(rows) for own in self._made])
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the probabilities of the classes by scores of a classifier.
+
+        Parameters
+        ----------
+        scores : array of shape (n_rows, n_scores)
+            Of one of the predictors, or of their average.
+
+        Returns
+        -------
+        probability : array of shape (n_rows, n_classes)
+        """
+        assert self.classes is not None
+        return log_loss(len(self.classes)).link(scores)
 
     @cached_property
     def _made(self) -> list[_Predictor]:
