@@ -250,8 +250,8 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
         lines.append(
             f"- {n_folds} folds against the honest regime: the model's test error is lower on "
             f"{sum(own['model'] < other['model'] for own, other in pairs)} of {len(pairs)} sets "
-            f"and higher on {sum(own['model'] > other['model'] for own, other in pairs)}, by "
-            f"{np.mean([other['model'] - own['model'] for own, other in pairs]):.4f} on average; "
+            f"and higher on {sum(own['model'] > other['model'] for own, other in pairs)}, "
+            f"{np.mean([own['model'] - other['model'] for own, other in pairs]):+.4f} on average; "
             "the guaranteed number (vote or average, against the bound of the centre) is smaller "
             "on "
             f"{sum(own['either'] < other['centre'] for own, other in pairs)}, the one of the "
