@@ -250,8 +250,8 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
         lines.append(
             f"- {n_folds} folds against the honest regime: the model's test error is lower on "
             f"{sum(own['model'] < other['model'] for own, other in pairs)} of {len(pairs)} sets "
-            f"and higher on {sum(own['model'] > other['model'] for own, other in pairs)}, by "
-            f"{np.mean([other['model'] - own['model'] for own, other in pairs]):.4f} on average; "
+            f"and higher on {sum(own['model'] > other['model'] for own, other in pairs)}, "
+            f"{np.mean([own['model'] - other['model'] for own, other in pairs]):+.4f} on average; "
             "the guaranteed number (vote or average, against the bound of the centre) is smaller "
             "on "
             f"{sum(own['either'] < other['centre'] for own, other in pairs)}, the one of the "
@@ -264,7 +264,10 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
             "average the guaranteed error of the model is "
             f"{np.mean([own['bounds']['model'] for own, _ in pairs]):.3f}, that of the honest "
             f"model {np.mean([other['model_bound'] for _, other in pairs]):.3f} and that of its "
-            f"centre {np.mean([other['centre'] for _, other in pairs]):.3f}."
+            f"centre {np.mean([other['centre'] for _, other in pairs]):.3f}; their test errors "
+            f"{np.mean([own['model'] for own, _ in pairs]):.3f}, "
+            f"{np.mean([other['model'] for _, other in pairs]):.3f} and "
+            f"{np.mean([other['centre_test'] for _, other in pairs]):.3f}."
         )
         broken = [
             f"{row['data']}: {name}"
@@ -305,7 +308,9 @@ def number_verdict(rows: list[dict[str, Any]]) -> list[str]:
         lines += [
             f"- {n_folds} folds against the honest regime: the model's squared test error is lower "
             f"on {better} of {len(pairs)} sets, the median ratio {ratio:.3f}; the guaranteed "
-            f"number is smaller on {smaller}, the median ratio {np.median(of_bounds):.3f}.",
+            f"number is smaller on {smaller}, the median ratio {np.median(of_bounds):.3f}; against "
+            "the centre, of which the honest bound speaks, the squared test error has the median "
+            f"ratio {np.median([o['model'] / h['centre_test'] for o, h in pairs]):.3f}.",
             f"- {n_folds} folds: bounds below the squared error on the test rows: {len(broken)}"
             f"{': ' + ', '.join(broken) if broken else ''}.",
         ]

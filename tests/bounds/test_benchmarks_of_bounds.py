@@ -41,6 +41,22 @@ def test_bounds_honest(folder, tmp_path):
     assert "bound-optimal" in (tmp_path / "bounds_honest.md").read_text()
 
 
+@pytest.mark.slow
+def test_bounds_cross_validated(folder, tmp_path):
+    run("bounds_cross_validated.py", folder, tmp_path, "--trees", "6")
+    result = json.loads((tmp_path / "bounds_cross_validated.json").read_text())
+    (classes,), (number,) = (result["rows"][t] for t in ("classification", "regression"))
+    for row in (classes, number):
+        for folds in (row["cv5"], row["cv3"]):
+            for name, bound in folds["bounds"].items():
+                assert bound > folds["left_out"][name]
+    # Half of delta costs something.
+    both = classes["cv3"]["bounds"]
+    assert classes["cv3"]["either"] > min(both["vote"], both["average"])
+    page = (tmp_path / "bounds_cross_validated.md").read_text()
+    assert page.count("| made_classes |") == page.count("| made_numbers |") == 1
+
+
 def test_the_papers_table(tmp_path):
     options = ("--sets", "breast_cancer", "--seeds", "1", "--trees", "5", "5")
     run("bounds.py", tmp_path, tmp_path, *options)

@@ -90,6 +90,7 @@ HOSTILE = {
     "tol": (np.nan, "tol of the fit"),
     "max_iter": (-1, "max_iter"),
     "target_digest": ("0" * 31, "target_digest"),
+    "n_candidates": (2, "n_candidates"),
 }
 
 
@@ -99,6 +100,16 @@ def test_records_that_no_fit_makes_are_refused(name):
     value, message = HOSTILE[name]
     with pytest.raises(FileFormatError, match=message):
         decode_record(asdict(model.fit_record_) | {name: value}, model)
+
+
+def test_fewer_candidates_than_alphas_are_refused():
+    model = honest(regime="cross-validated", center="zero", alpha="auto", alphas=[0.1, 1.0])
+    model.fit(X, Y)
+    stored = asdict(model.fit_record_)
+    assert stored["n_candidates"] == 2
+    decode_record(stored, model)
+    with pytest.raises(FileFormatError, match="n_candidates"):
+        decode_record(stored | {"n_candidates": 1}, model)
 
 
 def test_every_field_is_checked():

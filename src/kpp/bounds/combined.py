@@ -131,18 +131,18 @@ def bounded_prediction(model: Any, X: Any, bound: Bound, *, random_state: Any = 
     rows = question.rows(X)
     if how == MODEL:
         return np.asarray(question.model.predict(rows))
-    scores = predictors_of(question.model, "bounded_prediction").scores(rows)
-    task, classes = question.model._task, question.additive.classes
+    predictors = predictors_of(question.model, "bounded_prediction")
+    scores, classes = predictors.scores(rows), predictors.classes
     if classes is None:
         low, high = clip
         return np.clip(scores[:, :, 0], low, high).mean(axis=0)
     if how == LOG_ODDS:
         return np.asarray(softmax(log_scores(scores, clip).mean(axis=0), axis=1))
     if how == PROBABILITIES:
-        return np.mean([task.answers(own) for own in scores], axis=0)
+        return np.mean([predictors.probabilities(own) for own in scores], axis=0)
     if how == SCORES:
         return np.asarray(classes[margin_scores(scores, clip).mean(axis=0).argmax(axis=1)])
-    chosen = np.array([task.answers(own).argmax(axis=1) for own in scores])
+    chosen = np.array([predictors.probabilities(own).argmax(axis=1) for own in scores])
     if how == VOTE:
         return np.asarray(classes[votes(chosen, len(classes))])
     n_folds, n_rows = chosen.shape

@@ -150,7 +150,7 @@ def cross_validated_bounds(
         "bounded_prediction predicts by it."
     ]
     if sample.n_classes:
-        probability = model._task.answers(own)
+        probability = predictors.probabilities(own)
         wrong = (probability.argmax(axis=1) != left_out.target).astype(np.float64)
         found = [
             *_errors(left_out, wrong, delta),
@@ -281,9 +281,9 @@ def _of_the_model(
     """The model errs where a fold's predictor errs, or where the two disagree; that needs no y."""
     question, predictors = sample.question, predictors_of(sample.model, "risk_bounds")
     rows = question.rows(unlabelled)
-    answers = sample.model._task.answers
-    said = answers(rows.scores).argmax(axis=1)
-    each = [answers(own).argmax(axis=1) != said for own in predictors.scores(rows)]
+    likely = predictors.probabilities
+    said = likely(rows.scores).argmax(axis=1)
+    each = [likely(own).argmax(axis=1) != said for own in predictors.scores(rows)]
     dissent = float(np.mean(each))
     mean, bound = left_out.bound(wrong, delta / 2)
     # One predictor and one question, fixed before these rows: Chernoff's bound.

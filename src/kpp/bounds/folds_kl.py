@@ -58,7 +58,7 @@ def folds_kl(
     --------
     >>> from kpp.bounds import folds_kl
     >>> round(folds_kl([0.1, 0.1], [1000, 1000]), 4), round(folds_kl([0.1, 0.1], [10, 10]), 4)
-    (0.1314, 0.5265)
+    (0.1277, 0.5005)
     """
     means, sizes = _checked(mean_losses, fold_sizes)
     if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:

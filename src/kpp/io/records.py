@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.base import is_classifier
 
 from kpp.io.fields import is_number, require, whole
 from kpp.io.schema import Field, FieldTable, required
-from kpp.models.linear import KPPLinearModel
+from kpp.models.linear import KPPLinearModel, grids_of
 from kpp.models.plans import Splitter
 from kpp.models.record import CALLER_WEIGHTS, CLASS_WEIGHTS, FOLDS, FitRecord
 from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES
@@ -58,7 +59,9 @@ def decode_record(stored: Any, model: KPPLinearModel) -> FitRecord:
     require(is_number(stored["tol"]), "tol of the fit must be a number")
     whole(stored["max_iter"], "max_iter", 0, 2**62)
     counts = REGIMES[model.regime_].leaves_folds_out
-    whole(stored["n_candidates"], "n_candidates", 1, 2**62 if counts else 1)
+    # A choice among the alphas that are shown was one among as many, at least.
+    least = prod(len(grid) for _, grid in grids_of(model)) if counts else 1
+    whole(stored["n_candidates"], "n_candidates", least, 2**62 if counts else 1)
     digest = stored["target_digest"]
     right = digest is None or (isinstance(digest, str) and DIGEST.fullmatch(digest) is not None)
     require(right, "target_digest must be 32 hexadecimal digits")

@@ -19,6 +19,7 @@ from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.fits import LinearFit
 from kpp.models.spread import FoldSpread, fold_spread
 from kpp.scores import AdditiveForest, LinearScores, RoutedRows
+from kpp.solvers import log_loss
 
 Part = TypeVar("Part")
 
@@ -242,6 +243,21 @@ class FoldPredictors:
     @property
     def _rows_of_folds(self) -> list[AnyArray]:
         return [np.flatnonzero(self.fold_of_row == q) for q in range(self.n_folds)]
+
+    def probabilities(self, scores: FloatArray) -> FloatArray:
+        """Return the probabilities of the classes by scores of a classifier.
+
+        Parameters
+        ----------
+        scores : array of shape (n_rows, n_scores)
+            Of one of the predictors, or of their average.
+
+        Returns
+        -------
+        probability : array of shape (n_rows, n_classes)
+        """
+        assert self.classes is not None
+        return log_loss(len(self.classes)).link(scores)
 
     @cached_property
     def _made(self) -> list[_Predictor]:
