@@ -45,7 +45,7 @@ SETS = [
 COUNTS = ["abalone"]
 QUANTILES = [0.1, 0.5, 0.9]
 COVERAGE = 0.8
-MOST_ROWS = 1000
+MOST_ROWS = 500
 SPLITS = (0, 1)
 
 
@@ -152,7 +152,7 @@ def to_markdown(result: dict[str, Any]) -> str:
     lines = [
         "# Quantile, Poisson and Huber losses",
         "",
-        "Written by `benchmarks/losses.py`: the development sets, at most 1,000 rows, a quarter",
+        "Written by `benchmarks/losses.py`: the development sets, at most 500 rows, a quarter",
         "held out, means of two splits. Models of kpp and of others with their defaults, 100",
         "trees or rounds.",
         "",

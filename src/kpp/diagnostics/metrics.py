@@ -17,10 +17,10 @@ from kpp.solvers.regression_losses import losses_of_answers
 
 N_BINS = 10
 # Figures of losses other than the squared error, and what people call them.
-LOSS_TITLES = {
-    "huber_loss": "Mean Huber loss",
-    "pinball_loss": "Mean pinball loss",
-    "poisson_deviance": "Mean Poisson deviance",
+LOSS_NAMES = {
+    "huber_loss": "mean Huber loss",
+    "pinball_loss": "mean pinball loss",
+    "poisson_deviance": "mean Poisson deviance",
 }
 
 

@@ -16,7 +16,7 @@ from kpp.diagnostics import (
     regression_metrics,
 )
 from kpp.diagnostics.intervals import resampled, wilson
-from kpp.diagnostics.metrics import loss_name
+from kpp.diagnostics.metrics import LOSS_NAMES, loss_name
 from kpp.models.asking import ask
 from kpp.models.linear import KPPLinearModel
 from kpp.solvers import Loss
@@ -27,9 +27,7 @@ WORDS = {
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
     "r2": "R squared",
-    "huber_loss": "mean Huber loss",
-    "pinball_loss": "mean pinball loss",
-    "poisson_deviance": "mean Poisson deviance",
+    **LOSS_NAMES,
     "accuracy": "accuracy",
     "log_loss": "log loss",
     "auc": "area under the ROC curve",
@@ -42,7 +40,7 @@ FIGURES = {
 # The scores by which a model is compared with a constant, and whether more is better.
 HEADLINES = {
     **{"accuracy": True, "log_loss": False, "rmse": False},
-    **dict.fromkeys(("huber_loss", "pinball_loss", "poisson_deviance"), False),
+    **dict.fromkeys(LOSS_NAMES, False),
 }
 
 
