@@ -82,7 +82,7 @@ def scores_of_model(
         loss, name = -np.log(own), "log_loss"
         no_auc = auc_reason(codes, model.classes_.tolist(), weight)
     else:
-        prediction, of_model = model.predict(X), model._task.loss
+        prediction, of_model = model.predict(X), model.loss_
         found = _of_numbers(prediction, y, weight, of_model)
         loss = losses_of_answers(of_model, np.asarray(y, dtype=np.float64), prediction)
         name, no_auc = loss_name(of_model) or "rmse", None
@@ -134,7 +134,7 @@ def scores_out_of_fold(model: KPPLinearModel, y: AnyArray) -> Scores | None:
     own = y[model.fit_rows_]
     if is_classifier(model):
         return _of_probabilities(model.oof_prediction_, _codes(model, own), model.sample_weight_)
-    return _of_numbers(model.oof_prediction_, own, model.sample_weight_, model._task.loss)
+    return _of_numbers(model.oof_prediction_, own, model.sample_weight_, model.loss_)
 
 
 def baseline_scores(model: KPPLinearModel, y: AnyArray, weight: Any = None) -> Scores | None:
@@ -152,7 +152,7 @@ def _codes(model: KPPLinearModel, y: AnyArray) -> AnyArray:
 
 
 def _of_numbers(
-    prediction: FloatArray, y: AnyArray, weight: FloatArray | None, loss: Loss
+    prediction: FloatArray, y: AnyArray, weight: FloatArray | None, loss: Loss | None
 ) -> Scores:
     return Scores(len(y), regression_metrics(y, prediction, weight, loss=loss))
 

@@ -44,7 +44,7 @@ def make(subject: Subject) -> dict[str, Any]:
         metric, values, higher = shown(model.scoring, 40), scores, True
     elif subject.is_classifier:
         metric, values, higher = "log loss", -scores, False
-    elif (name := loss_name(model._task.loss)) is not None:
+    elif (name := loss_name(model.loss_)) is not None:
         metric, values, higher = LOSS_NAMES[name], -scores, False
     else:
         metric, values, higher = "root mean squared error", np.sqrt(np.maximum(-scores, 0)), False

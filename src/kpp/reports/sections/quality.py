@@ -80,7 +80,7 @@ def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray
             text = f"the score of {model.scoring!r} is {score:.4g}"
         elif subject.is_classifier:
             text = f"the log loss is {-score:.4g}"
-        elif (name := loss_name(model._task.loss)) is not None:
+        elif (name := loss_name(model.loss_)) is not None:
             text = f"the {LOSS_NAMES[name]} is {-score:.4g}"
         else:
             text = f"the root mean squared error is {np.sqrt(max(-score, 0.0)):.4g}"
@@ -133,7 +133,7 @@ def _numbers(subject: Subject, known: Any) -> dict[str, Any]:
         if known is not None:
             guess, truth, weight = known
             own_guess = guess.reshape(len(truth), -1)[:, k]
-            loss = subject.model._task.loss
+            loss = subject.model.loss_
             other = regression_metrics(truth[:, k], own_guess, weight, loss=loss)
         lines = _number_lines(y, prediction, subject.weight, other, subject, k)
         tables.append({"output": name, "lines": lines})
@@ -150,7 +150,7 @@ def _number_lines(
     subject: Subject,
     output: int,
 ) -> list[dict[str, Any]]:
-    loss = subject.model._task.loss
+    loss = subject.model.loss_
     own = regression_metrics(y, prediction, weight, loss=loss)
     constant = constant_metrics(subject.model, y, weight, output) or {}
 
