@@ -36,6 +36,9 @@ EVERYWHERE = {
     "n_steps": 30,
     "scale": 1.0,  # of a path: the unit of its steps
     "error": 0.0,
+    "is_read": False,  # Huber's threshold is taken as given
+    "rate": 1.0,
+    "sum_to": 0.0,
 }
 
 

@@ -5,12 +5,19 @@ import pandas as pd
 import pytest
 from cli_tables import HOSTILE, mixed_table
 from sklearn.datasets import load_iris
-from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_squared_error
+from sklearn.metrics import (
+    accuracy_score,
+    log_loss,
+    mean_pinball_loss,
+    r2_score,
+    root_mean_squared_error,
+)
 from sklearn.model_selection import train_test_split
 
 from kpp import risk_bounds
-from kpp.cli.options import Regime
+from kpp.cli.options import Loss, Regime
 from kpp.io import describe, load
+from kpp.models.loss_choice import LOSSES
 from kpp.models.pipelines import has_learned
 from kpp.models.regimes import REGIMES
 
@@ -330,3 +337,37 @@ def test_one_constant_everywhere(run, tmp_path):
     line = report["sections"]["quality"]["tables"][0]["lines"][0]
     assert line["baseline"] == pytest.approx(level, rel=1e-12)
     assert [line["low"], line["high"]] == pytest.approx(data["scores"]["test"]["intervals"]["rmse"])
+
+
+def test_a_quantile_is_fitted_and_scored_by_its_loss(run, tmp_path, folder):
+    out = tmp_path / "m.kpp"
+    asked = ["--target", "price", "--id", "id", "--out", out, "--loss", "quantile"]
+    done = run("fit", folder / "reg.csv", *asked, "--quantile", "0.8", *FEW, "--json")
+    assert (done.data["loss"], done.data["quantile"]) == ("quantile", 0.8)
+    frame = pd.read_csv(folder / "reg.csv")
+    train, test = train_test_split(np.arange(len(frame)), test_size=0.2, random_state=0)
+    model = load(out)
+    y, prediction = frame["price"][test], model.predict(frame.iloc[test][done.data["columns"]])
+    scores = done.data["scores"]
+    expected = mean_pinball_loss(y, prediction, alpha=0.8)
+    assert scores["test"]["pinball_loss"] == pytest.approx(expected)
+    constant = np.full(len(test), model[-1].constant_[0])
+    expected = mean_pinball_loss(y, constant, alpha=0.8)
+    assert scores["baseline"]["pinball_loss"] == pytest.approx(expected)
+    assert (frame["price"][train] < constant[0]).mean() <= 0.8
+    assert (frame["price"][train] > constant[0]).mean() <= 0.2 + 1e-12
+    shown = run("fit", folder / "reg.csv", *asked, *FEW)
+    assert "quantile 0.5" in shown.out
+    assert "mean pinball loss" in shown.out
+
+
+def test_losses_that_do_not_go_with_the_target(run, tmp_path, folder):
+    out = ["--out", tmp_path / "m.kpp"]
+    wrong = run("fit", "iris", *out, *FEW, "--loss", "huber")
+    assert wrong.code != 0
+    assert "--loss huber is of numbers" in wrong.err
+    wrong = run("fit", folder / "reg.csv", "--target", "price", *out, "--quantile", "1")
+    assert wrong.code != 0
+    assert "--quantile" in wrong.err
+    # The command's names are those of the models.
+    assert [loss.value for loss in Loss] == list(LOSSES)

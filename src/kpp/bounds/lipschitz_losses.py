@@ -81,7 +81,7 @@ def lipschitz_bounds(
     common: dict[str, Any],
 ) -> list[Bound]:
     """The uniform bound of the model's own loss; arguments as `kpp.bounds.uniform` has them."""
-    loss = sample.question.model._task.loss
+    loss = sample.question.model.loss_
     assert isinstance(loss, ClippedLoss)
     (clip,) = loss.clips
     y = np.asarray(predictor.target, dtype=np.float64)

@@ -133,7 +133,7 @@ def risk_bounds(
     else:
         check_covers(ball, data.predictor)
         found = _of_the_paper(data, data.predictor, delta, limits, ball)
-    loss = question.model._task.loss
+    loss = question.model.loss_
     if isinstance(loss, ClippedLoss):
         notes = [
             f"No informed bound: these are of squared errors, and this model has the "
@@ -197,7 +197,7 @@ def _by_folds(
 def _held_out(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
     limits = NO_LIMITS if y_range is None else y_range
     predictor, seen = sample.predictor, sample.seen
-    loss, n = sample.question.model._task.loss, predictor.n_classes
+    loss, n = sample.question.model.loss_, predictor.n_classes
     level = trivial_level(predictor.target, n)
     if isinstance(loss, ClippedLoss):
         found = held_out_loss_parts(loss, predictor, limits, delta)

@@ -201,7 +201,7 @@ def ask_one_target(model: Any) -> Question:
 def ask_for_bounds(model: Any) -> Question:
     """As `ask_one_target`; refuse a loss that has no bounds."""
     question = ask_one_target(model)
-    if isinstance(question.model._task.loss, PoissonLoss):
+    if isinstance(question.model.loss_, PoissonLoss):
         raise RefusedError(
             "There are no bounds of Poisson's loss: it grows with the exponential of the score, so "
             "that it has no Lipschitz constant and no largest value short of e^B, and a count has "

@@ -144,7 +144,7 @@ def uniform_bounds(
         "n_rows": predictor.n_rows,
         "delta": delta,
     }
-    if isinstance(sample.question.model._task.loss, ClippedLoss):
+    if isinstance(sample.question.model.loss_, ClippedLoss):
         return lipschitz_bounds(sample, predictor, (B, largest), radius, y_range, common)
     if predictor.n_classes == 0:
         return _squared(sample, predictor, (B, largest), radius, y_range, common)

@@ -277,7 +277,7 @@ def _further_figures(
         excess = metrics["calibration_error"] - 2 * float(chance)
         found["excess_calibration_error"] = excess if is_new else np.nan
     else:
-        name = loss_name(model._task.loss) or "rmse"
+        name = loss_name(model.loss_) or "rmse"
         power = 2 if name == "rmse" else 1
         level = np.nan if constant is None else constant[name] ** power
         found["skill"] = 1 - metrics[name] ** power / level if level else np.nan
@@ -296,9 +296,10 @@ def _out_of_fold_gap(sample: Sample) -> float:
         chosen = np.clip(np.asarray(prediction)[np.arange(len(y)), y], 1e-300, 1.0)
         other = float(-np.log(chosen).mean())
     else:
-        task = sample.model._task
-        own = float(losses_of_answers(task.loss, y, task.answers(scores)).mean())
-        other = float(losses_of_answers(task.loss, y, prediction).mean())
+        loss = sample.model.loss_
+        found = scores[:, 0] if loss is None else loss.link(scores)[:, 0]
+        own = float(losses_of_answers(loss, y, found).mean())
+        other = float(losses_of_answers(loss, y, prediction).mean())
     return 1 - own / other if other > 0 else np.nan
 
 

@@ -17,10 +17,10 @@ from kpp.solvers.regression_losses import losses_of_answers
 
 N_BINS = 10
 # Figures of losses other than the squared error, and what people call them.
-LOSS_TITLES = {
-    "huber_loss": "Mean Huber loss",
-    "pinball_loss": "Mean pinball loss",
-    "poisson_deviance": "Mean Poisson deviance",
+LOSS_NAMES = {
+    "huber_loss": "mean Huber loss",
+    "pinball_loss": "mean pinball loss",
+    "poisson_deviance": "mean Poisson deviance",
 }
 
 
@@ -59,7 +59,7 @@ def predictive_metrics(model: Any, X: Any, y: AnyArray) -> dict[str, float]:
     fitted: Any = question.model
     codes, answer = encode_target(question, y, len(rows)), fitted.predict(rows)
     if not question.is_classifier:
-        return regression_metrics(codes, answer, loss=fitted._task.loss)
+        return regression_metrics(codes, answer, loss=fitted.loss_)
     probability, prediction = fitted.predict_proba(rows), np.searchsorted(fitted.classes_, answer)
     found = classification_metrics(codes, probability, prediction)
     names = ("balanced_accuracy", "auc", "log_loss", "brier")
@@ -240,7 +240,7 @@ def constant_metrics(
         # One column: against a vector, columns would be compared row by row with all rows.
         numbers = np.asarray(target, dtype=np.float64).reshape(len(target), -1)
         truth = numbers[:, output if numbers.shape[1] > 1 else 0]
-        own = model._task.loss
+        own = model.loss_
         return regression_metrics(truth, np.full(len(truth), constant[output]), weight, loss=own)
     share = np.tile(constant, (len(target), 1))
     return classification_metrics(target, share, weight=weight)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, column_or_1d
 
 from kpp._checks import check_sample_weight
 from kpp._typing import AnyArray, FloatArray
@@ -321,7 +321,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         if len(y) != n_rows:
             raise ValueError(f"X has {n_rows} rows, but y has {len(y)}.")
         if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
+            # As scikit-learn's estimators of one target do: a column is taken, and remarked on.
+            y = y[:, 0] if choice.name == "squared" else column_or_1d(y, warn=True)
         choice.check_target(y)
         target = y.reshape(n_rows, -1)
         n_scores, is_single = choice.shape(target.shape[1], is_single=y.ndim == 1)

@@ -144,7 +144,7 @@ class Subject:
                 "A report on a Pipeline shows the columns before the preparation, which routed "
                 "rows do not have: give it X itself."
             )
-        if loss_name(question.model._task.loss) and question.additive.n_scores > 1:
+        if loss_name(question.model.loss_) and question.additive.n_scores > 1:
             raise RefusedError(
                 "A report shows one quantile, and this model has several: fit one for the report, "
                 "with quantile a number."
@@ -233,7 +233,7 @@ class Subject:
         if self.is_classifier:
             own = self.model.predict_log_proba(self.all_rows)[np.arange(self.n_rows), self.target]
             return -np.asarray(own)
-        loss = self.model._task.loss
+        loss = self.model.loss_
         if loss_name(loss) is not None:
             return losses_of_answers(loss, self.target[:, 0], self.prediction[:, 0])
         return np.square(self.target - self.prediction).mean(axis=1)

@@ -247,13 +247,13 @@ class PoissonLoss(Loss):
         return spread * self.rate
 
 
-def losses_of_answers(loss: Loss, y: FloatArray, prediction: FloatArray) -> FloatArray:
+def losses_of_answers(loss: Loss | None, y: FloatArray, prediction: FloatArray) -> FloatArray:
     """Return the loss of each row by what is predicted, as it is reported.
 
     Parameters
     ----------
-    loss : Loss
-        Of numbers, with one score.
+    loss : Loss, optional
+        Of numbers, with one score; squared by default.
     y, prediction : arrays of shape (n,)
         Numbers, and what was predicted: a number, a quantile or a mean.
 

@@ -16,7 +16,7 @@ from kpp.diagnostics import (
     regression_metrics,
 )
 from kpp.diagnostics.intervals import resampled, wilson
-from kpp.diagnostics.metrics import loss_name
+from kpp.diagnostics.metrics import LOSS_NAMES, loss_name
 from kpp.models.asking import ask
 from kpp.models.linear import KPPLinearModel
 from kpp.solvers import Loss
@@ -27,9 +27,7 @@ WORDS = {
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
     "r2": "R squared",
-    "huber_loss": "mean Huber loss",
-    "pinball_loss": "mean pinball loss",
-    "poisson_deviance": "mean Poisson deviance",
+    **LOSS_NAMES,
     "accuracy": "accuracy",
     "log_loss": "log loss",
     "auc": "area under the ROC curve",
@@ -42,7 +40,7 @@ FIGURES = {
 # The scores by which a model is compared with a constant, and whether more is better.
 HEADLINES = {
     **{"accuracy": True, "log_loss": False, "rmse": False},
-    **dict.fromkeys(("huber_loss", "pinball_loss", "poisson_deviance"), False),
+    **dict.fromkeys(LOSS_NAMES, False),
 }
 
 
@@ -84,7 +82,7 @@ def scores_of_model(
         loss, name = -np.log(own), "log_loss"
         no_auc = auc_reason(codes, model.classes_.tolist(), weight)
     else:
-        prediction, of_model = model.predict(X), model._task.loss
+        prediction, of_model = model.predict(X), model.loss_
         found = _of_numbers(prediction, y, weight, of_model)
         loss = losses_of_answers(of_model, np.asarray(y, dtype=np.float64), prediction)
         name, no_auc = loss_name(of_model) or "rmse", None
@@ -136,7 +134,7 @@ def scores_out_of_fold(model: KPPLinearModel, y: AnyArray) -> Scores | None:
     own = y[model.fit_rows_]
     if is_classifier(model):
         return _of_probabilities(model.oof_prediction_, _codes(model, own), model.sample_weight_)
-    return _of_numbers(model.oof_prediction_, own, model.sample_weight_, model._task.loss)
+    return _of_numbers(model.oof_prediction_, own, model.sample_weight_, model.loss_)
 
 
 def baseline_scores(model: KPPLinearModel, y: AnyArray, weight: Any = None) -> Scores | None:
@@ -154,7 +152,7 @@ def _codes(model: KPPLinearModel, y: AnyArray) -> AnyArray:
 
 
 def _of_numbers(
-    prediction: FloatArray, y: AnyArray, weight: FloatArray | None, loss: Loss
+    prediction: FloatArray, y: AnyArray, weight: FloatArray | None, loss: Loss | None
 ) -> Scores:
     return Scores(len(y), regression_metrics(y, prediction, weight, loss=loss))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kpp.diagnostics.metrics import LOSS_TITLES, loss_name
+from kpp.diagnostics.metrics import LOSS_NAMES, loss_name
 from kpp.models.linear import alpha_of
 from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
@@ -44,8 +44,8 @@ def make(subject: Subject) -> dict[str, Any]:
         metric, values, higher = shown(model.scoring, 40), scores, True
     elif subject.is_classifier:
         metric, values, higher = "log loss", -scores, False
-    elif (name := loss_name(model._task.loss)) is not None:
-        metric, values, higher = LOSS_TITLES[name].lower(), -scores, False
+    elif (name := loss_name(model.loss_)) is not None:
+        metric, values, higher = LOSS_NAMES[name], -scores, False
     else:
         metric, values, higher = "root mean squared error", np.sqrt(np.maximum(-scores, 0)), False
     # Grids are finite: the chosen alpha is the one on the grid that is nearest to it.

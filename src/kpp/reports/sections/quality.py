@@ -14,7 +14,7 @@ from kpp.diagnostics import (
     regression_metrics,
 )
 from kpp.diagnostics.intervals import CONFIDENCE, resampled, wilson
-from kpp.diagnostics.metrics import LOSS_TITLES, loss_name
+from kpp.diagnostics.metrics import LOSS_NAMES, loss_name
 from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.reports.sections.quality_classes import (
     calibration,
@@ -80,8 +80,8 @@ def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray
             text = f"the score of {model.scoring!r} is {score:.4g}"
         elif subject.is_classifier:
             text = f"the log loss is {-score:.4g}"
-        elif (name := loss_name(model._task.loss)) is not None:
-            text = f"the {LOSS_TITLES[name].lower()} is {-score:.4g}"
+        elif (name := loss_name(model.loss_)) is not None:
+            text = f"the {LOSS_NAMES[name]} is {-score:.4g}"
         else:
             text = f"the root mean squared error is {np.sqrt(max(-score, 0.0)):.4g}"
         return None, (
@@ -133,7 +133,7 @@ def _numbers(subject: Subject, known: Any) -> dict[str, Any]:
         if known is not None:
             guess, truth, weight = known
             own_guess = guess.reshape(len(truth), -1)[:, k]
-            loss = subject.model._task.loss
+            loss = subject.model.loss_
             other = regression_metrics(truth[:, k], own_guess, weight, loss=loss)
         lines = _number_lines(y, prediction, subject.weight, other, subject, k)
         tables.append({"output": name, "lines": lines})
@@ -150,7 +150,7 @@ def _number_lines(
     subject: Subject,
     output: int,
 ) -> list[dict[str, Any]]:
-    loss = subject.model._task.loss
+    loss = subject.model.loss_
     own = regression_metrics(y, prediction, weight, loss=loss)
     constant = constant_metrics(subject.model, y, weight, output) or {}
 
@@ -159,11 +159,9 @@ def _number_lines(
         return [found[key] for key in names]
 
     # What the model minimises comes first.
-    first = (
-        {}
-        if (key := loss_name(loss)) is None
-        else {key: (LOSS_TITLES[key], LOSS_TITLES[key], False)}
-    )
+    name = loss_name(loss)
+    title = "" if name is None else LOSS_NAMES[name].replace("mean", "Mean")
+    first = {} if name is None else {name: (title, title, False)}
     names = first | {
         "rmse": ("Root mean squared error", "RMSE", False),
         "mae": ("Mean absolute error", "Mean absolute error", False),

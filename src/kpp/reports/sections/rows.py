@@ -70,6 +70,10 @@ def make(subject: Subject, progress: Tell) -> dict[str, Any]:
         "called": subject.called,
         "convention": attribution_words(is_classifier=subject.is_classifier),
         "epsilon": epsilon,
+        "epsilon_is": "the standard deviation of the scores"
+        if subject.question.additive.is_log
+        else "the root mean squared error",
+        "certified": "score" if subject.question.additive.is_log else "prediction",
         "radius_unit": "in δ_K" if found.normalize == "tree" else "in δ_T",
         "problems": problems,
         "has_labels": any(row["label"] != str(row["row"]) for row in rows),

@@ -420,7 +420,7 @@
       if (raw.counterexample_at !== null) { add("Another answer at", figure(raw.counterexample_at), "standard deviations"); }
     }
     var text = section.is_classifier ? "Every row that is closer than the radius gets the same class."
-      : "Every row that is closer than the radius gets a prediction within " + (Array.isArray(section.epsilon) ? section.epsilon.map(function (e) { return number(e); }).join(", ") : number(section.epsilon)) + ", the root mean squared error.";
+      : "Every row that is closer than the radius gets a " + section.certified + " within " + (Array.isArray(section.epsilon) ? section.epsilon.map(function (e) { return number(e); }).join(", ") : number(section.epsilon)) + ", " + section.epsilon_is + ".";
     var note = raw ? " The raw radius lets every column move by so many of its standard deviations at once" + (section.raw_in_prepared_columns ? ", after the preparation" : "") + (raw.searched ? "." : "; it was found without a search, which might enlarge it.") : "";
     if (row.never_flips) { note = " No combination of leaves changes this answer." + note; }
     return piece("How far it may move", facts.childElementCount ? [facts, make("p", { "class": "muted small" }, text + note)] : [make("p", { "class": "muted" }, "No certificate for this model.")], true);
