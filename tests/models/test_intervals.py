@@ -138,6 +138,33 @@ def test_sets_are_those_of_a_few_lines(classifier, method, per_class, coverage):
     ]
 
 
+@pytest.mark.parametrize("per_class", [False, True])
+def test_the_random_step_of_the_adaptive_score(classifier, per_class):
+    X, y = load_iris(return_X_y=True)
+    new, codes = X[1::2], y[::2]
+    found = classifier.predict_set(new, 0.8, method="aps", per_class=per_class, random_state=7)
+    assert found.random_state == 7
+    u, v = (np.random.default_rng([7, k]).uniform(size=75) for k in (0, 1))
+    p, at = classifier.oof_prediction_, fold_predictions(classifier, new)
+    s = (nonconformity(p, "aps") - u[:, None] * p)[np.arange(75), codes]
+    there = nonconformity(at, "aps") - v[:, None] * at
+    for k in range(3):
+        own = codes == k if per_class else np.ones(75, dtype=bool)
+        below = (s[own, None] < there[own][:, :, k] - 1e-14).sum(axis=0)
+        assert np.array_equal(found.sets[:, k], below < math.ceil(round(0.8 * (own.sum() + 1), 9)))
+    # Smaller, and the same again; another seed is another draw.
+    assert found.mean_size < classifier.predict_set(new, 0.8, method="aps").mean_size
+    again = classifier.predict_set(new, 0.8, method="aps", per_class=per_class, random_state=7)
+    other = classifier.predict_set(new, 0.8, method="aps", per_class=per_class, random_state=8)
+    assert np.array_equal(again.sets, found.sets)
+    assert not np.array_equal(other.sets, found.sets)
+    for bad in (-1, 0.5, True, "1"):
+        with pytest.raises(ValueError, match="random_state is a whole number"):
+            classifier.predict_set(new, method="aps", random_state=bad)
+    with pytest.raises(ValueError, match="method='aps' alone"):
+        classifier.predict_set(new, random_state=0)
+
+
 def test_a_score_that_equals_is_not_below(classifier, monkeypatch):
     X, y = load_iris(return_X_y=True)
     monkeypatch.setattr(intervals, "_nonconformity", lambda p, method: (1 - p).round(1))

@@ -358,6 +358,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         method: str = "lac",
         per_class: bool = False,
         guaranteed: float | None = None,
+        random_state: int | None = None,
     ) -> PredictionSets:
         r"""Predict a set of classes for each row: cross-conformal (CV+).
 
@@ -381,6 +382,11 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         guaranteed : float, optional
             Instead of `coverage`, a share to be promised: the sets are as much larger as the
             theorem asks for, and say whether its conditions hold.
+        random_state : int, optional
+            For "aps": seed of its random step, which takes a part u of the probability of the class
+            itself off the score, u uniform on [0, 1] and drawn for every row. Sets are then no
+            larger than the coverage needs, and the set of a row depends on its place among the
+            rows. Without a seed nothing is taken off.
 
         Returns
         -------
@@ -401,4 +407,4 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         >>> bool(found.sets[range(75), y[1::2]].mean() > 0.9), found.is_guarantee
         (True, False)
         """
-        return predict_set(self, X, coverage, method, per_class, guaranteed)
+        return predict_set(self, X, coverage, method, per_class, guaranteed, random_state)

@@ -116,6 +116,8 @@ class PredictionSets(CrossConformal):
         The score that was ranked.
     per_class : bool
         Whether ranks are among the rows of each class by itself.
+    random_state : int, optional
+        Seed of the random step of "aps"; None without it.
     prediction, coverage, proven_coverage, conditions, n_calibration, n_folds
         As in `CrossConformal`.
     """
@@ -124,6 +126,7 @@ class PredictionSets(CrossConformal):
     classes: AnyArray
     method: str
     per_class: bool
+    random_state: int | None = None
 
     @property
     def sizes(self) -> AnyArray:

@@ -76,10 +76,17 @@ def predict_interval(
 
 
 def predict_set(
-    model: KPPLinearModel, X: Any, coverage: Any, method: Any, per_class: bool, guaranteed: Any
+    model: KPPLinearModel,
+    X: Any,
+    coverage: Any,
+    method: Any,
+    per_class: bool,
+    guaranteed: Any,
+    random_state: Any = None,
 ) -> PredictionSets:
     """The function behind the method of that name."""
     check_choice("method", method, METHODS)
+    seed = _seed(random_state, method)
     if per_class and guaranteed is not None:
         raise ValueError(
             "guaranteed is a level of all classes together, and per_class ranks within each: the "
@@ -90,15 +97,16 @@ def predict_set(
     assert classes is not None
     n, n_folds = len(predictors.fold_of_row), predictors.n_folds
     level = _level(coverage, guaranteed, n, n_folds)
-    groups = _sorted_scores(predictors, method, per_class=bool(per_class))
+    groups = _sorted_scores(predictors, method, seed, per_class=bool(per_class))
     most = np.empty(len(classes), dtype=np.int64)
     for codes, by_fold in groups:
         of = f" of class {classes.tolist()[codes.start]!r}" if per_class else ""
         most[codes] = _rank(level, sum(map(len, by_fold)), of)
     rows = routed_rows(model, X)
+    part = _parts(seed, 1, len(rows))  # the same by every fold's predictor
     below = np.zeros((len(rows), len(classes)), dtype=np.int64)
     for q, scores in enumerate(predictors.scores(rows)):
-        here = _nonconformity(model._task.answers(scores), method)
+        here = _scores(model._task.answers(scores), method, part)
         for codes, by_fold in groups:
             below[:, codes] += np.searchsorted(by_fold[q], here[:, codes], side="left")
     conditions = _conditions(model, predictors)
@@ -110,6 +118,7 @@ def predict_set(
         classes=classes,
         method=method,
         per_class=bool(per_class),
+        random_state=seed,
         prediction=model.predict(rows),
         coverage=float(level),
         proven_coverage=proven(level, n, n_folds),
@@ -119,16 +128,33 @@ def predict_set(
     )
 
 
+def _seed(random_state: Any, method: str) -> int | None:
+    if random_state is None:
+        return None
+    if method != "aps":
+        raise ValueError(f"random_state is of method='aps' alone; got method={method!r}.")
+    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
+    if not whole or random_state < 0:
+        raise ValueError(f"random_state is a whole number, at least 0; got {random_state!r}.")
+    return int(random_state)
+
+
+def _parts(seed: int | None, stream: int, n_rows: int) -> FloatArray | None:
+    """Uniform numbers for rows: stream 0 of the fit, 1 new ones; None without a random step."""
+    return None if seed is None else np.random.default_rng([seed, stream]).uniform(size=n_rows)
+
+
 def _sorted_scores(
-    predictors: FoldPredictors, method: str, *, per_class: bool
+    predictors: FoldPredictors, method: str, seed: int | None, *, per_class: bool
 ) -> list[tuple[slice, list[FloatArray]]]:
     """The scores of the rows of the fit, rising in each fold: of all classes, or of each."""
-    key = (method, per_class)
+    key = (method, seed, per_class)
     if key in predictors.made:
         found: list[tuple[slice, list[FloatArray]]] = predictors.made[key]
         return found
     target, fold_of_row = predictors.target, predictors.fold_of_row
-    score = _nonconformity(predictors.out_of_fold, method)[np.arange(len(target)), target]
+    part = _parts(seed, 0, len(target))
+    score = _scores(predictors.out_of_fold, method, part)[np.arange(len(target)), target]
     n_classes = predictors.out_of_fold.shape[1]
     group = target if per_class else np.zeros_like(target)
     order = np.lexsort((score, fold_of_row, group))
@@ -140,7 +166,13 @@ def _sorted_scores(
         (slice(k, k + 1) if per_class else slice(0, n_classes), parts[k * n_folds :][:n_folds])
         for k in range(n_groups)
     ]
-    return _sorted_scores(predictors, method, per_class=per_class)
+    return _sorted_scores(predictors, method, seed, per_class=per_class)
+
+
+def _scores(probability: FloatArray, method: str, part: FloatArray | None) -> FloatArray:
+    """The score of each class, less a part of its own probability where there is one."""
+    score = _nonconformity(probability, method)
+    return score if part is None else score - part[:, None] * probability
 
 
 def _nonconformity(probability: FloatArray, method: str) -> FloatArray:
