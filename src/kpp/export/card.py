@@ -23,7 +23,7 @@ def model_card(question: Question, scores: ScoreGraph, **further: Any) -> dict[s
     question : Question
         The model.
     scores : ScoreGraph
-        Its columns, and how exact its export is.
+        Its columns, and what its trees compare in.
     **further
         What else to say, by name.
 
@@ -46,7 +46,6 @@ def model_card(question: Question, scores: ScoreGraph, **further: Any) -> dict[s
         "n_rows_fitted": len(model.fit_rows_) if fit_record is not None else None,
         "columns": [_column(column) for column in scores.columns],
         "precision": "double" if scores.dtype == np.float64 else "single",
-        "score_tolerance": scores.tolerance,
         "refused_rows": REFUSED,
         "versions": versions(),
     }

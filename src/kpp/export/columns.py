@@ -202,7 +202,9 @@ def add_oblique(graph: Graph, forest: Forest, rows: str) -> tuple[str, AnyArray]
     numbers: dict[tuple[tuple[int, float], ...], int] = {}
     for v in np.flatnonzero(forest.split_kind == OBLIQUE).tolist():
         own = slice(*forest.term_offsets[v : v + 2].tolist())
-        terms = zip(forest.term_columns[own].tolist(), forest.term_weights[own].tolist(), strict=True)
+        terms = zip(
+            forest.term_columns[own].tolist(), forest.term_weights[own].tolist(), strict=True
+        )
         place[v] = forest.n_features + numbers.setdefault(tuple(terms), len(numbers))
     # Term after term, as the forest adds them; a sum of fewer terms repeats its first column by 0.
     total = graph.constant(np.zeros((1, len(numbers))))

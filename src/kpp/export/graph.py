@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from kpp._optional import optional
-from kpp._typing import AnyArray
 
 # The operators of neural networks, of version 18, and those of machine learning, of version 3 or 5.
 OPSET = 18
@@ -54,7 +53,9 @@ class Graph:
             )
             key = ("text", array.shape, repr(array.tolist()).encode())
         else:
-            tensor = self.onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
+            tensor = self.onnx.numpy_helper.from_array(
+                np.ascontiguousarray(array).reshape(array.shape)
+            )
             key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._known:
             self._known[key] = tensor.name = f"{self.prefix}c{len(self.constants)}"
@@ -121,8 +122,3 @@ class Graph:
         if kind.kind in "OU":
             return int(self.onnx.TensorProto.STRING)
         return int(self.onnx.helper.np_dtype_to_tensor_dtype(kind))
-
-
-def as_list(values: AnyArray) -> list[int]:
-    """Whole numbers as an attribute takes them."""
-    return [int(value) for value in values.tolist()]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from kpp._checks import check_choice
-from kpp._optional import optional
 from kpp._typing import AnyArray
 from kpp.export.card import model_card
 from kpp.export.graph import ML_DOMAIN, OPSET, Graph
+from kpp.export.onnx_answers import add_answers
 from kpp.export.onnx_scores import ScoreGraph
 from kpp.models.asking import Question, ask
 
@@ -21,9 +20,7 @@ PRECISIONS = {"double": np.float64, "single": np.float32}
 IR_VERSION = {3: 8, 5: 10}
 
 
-def to_onnx(
-    model: Any, *, rows: Any = None, precision: str = "double", ml_opset: int = 5
-) -> Any:
+def to_onnx(model: Any, *, rows: Any = None, precision: str = "double", ml_opset: int = 5) -> Any:
     r"""Write a fitted model as an ONNX graph: trees, linear terms, labels and probabilities.
 
     The graph is that of `collapse`: one ``TreeEnsemble`` of all trees, whose leaves hold
@@ -47,8 +44,8 @@ def to_onnx(
     Returns
     -------
     onnx_model : onnx.ModelProto
-        It takes ``X``, of shape (n_rows, n_features), or a tensor of shape (n_rows, 1) for each column,
-        by its name, where some hold texts; see `onnx_inputs`. It gives ``prediction`` of a
+        It takes ``X``, of shape (n_rows, n_features), or a tensor of shape (n_rows, 1) for each
+        column, by its name, where some hold texts; see `onnx_inputs`. It gives ``prediction`` of a
         regressor, and ``label``, ``probabilities`` and ``scores`` of a classifier. The metadata is
         the model card: regime, columns, versions, and how far a score may be from the model's.
 
@@ -89,16 +86,17 @@ def to_onnx(
     dtype = np.dtype(PRECISIONS[precision])
     scores = ScoreGraph.of(question.model, question.names, dtype)
     graph = Graph(ml_opset)
+    nodes: list[Any] = []
+    constants: list[Any] = []
     if question.preparation is None:
         inputs = own_inputs(graph, scores)
         made = [value.name for value in inputs]
-        nodes, constants = [], []
     else:
         from kpp.export.onnx_pipeline import prepared_inputs
 
         inputs, nodes, constants, made = prepared_inputs(question, rows, dtype, graph)
     outputs = add_answers(graph, scores, scores.add_to(graph, made))
-    further = {}
+    further: dict[str, Any] = {"score_tolerance": scores.tolerance(ml_opset)}
     if rows is not None and dtype == np.float32:
         further["rows_in_other_leaves"] = share_moved(question, scores, rows)
     return _model(graph, question, scores, (inputs, nodes, constants), outputs, further)
@@ -143,81 +141,6 @@ def own_inputs(graph: Graph, scores: ScoreGraph) -> list[Any]:
         make(c.name, graph.type_of(str if c.is_text else scores.dtype), [None, 1])
         for c in scores.columns
     ]
-
-
-def add_answers(
-    graph: Graph,
-    scores: ScoreGraph,
-    found: str,
-    names: Sequence[str] = ("label", "probabilities", "scores", "prediction"),
-) -> list[Any]:
-    """Add what scores become, and declare it.
-
-    Parameters
-    ----------
-    graph : Graph
-        Where it goes.
-    scores : ScoreGraph
-        The model.
-    found : str
-        float64 tensor of scores, shape (n_rows, n_scores).
-    names : sequence of str
-        Of labels, probabilities, scores and predictions.
-
-    Returns
-    -------
-    outputs : list of onnx.ValueInfoProto
-    """
-    make = graph.onnx.helper.make_tensor_value_info
-    additive, n_scores = scores.additive, scores.additive.n_scores
-    label, probability, score, prediction = names
-    kind = graph.type_of(scores.dtype)
-
-    def give(value: str, name: str, shape: list[int | None]) -> Any:
-        graph.node("Cast", [value], {"to": kind}, output=name)
-        return make(name, kind, shape)
-
-    if additive.classes is None:
-        single = n_scores == 1
-        answer = graph.add("Squeeze", found, graph.constant([1], np.int64)) if single else found
-        return [give(answer, prediction, [None] if single else [None, n_scores])]
-    if n_scores == 1:
-        both = graph.add("Concat", graph.add("Neg", found), found, axis=1)
-        chances = graph.add("Sigmoid", both)
-        ups = graph.cast(graph.add("Greater", found, graph.constant(0.0, np.float64)), np.int64)
-        place = graph.add("Squeeze", ups, graph.constant([1], np.int64))
-        found = graph.add("Squeeze", found, graph.constant([1], np.int64))
-    else:
-        chances = graph.add("Softmax", found, axis=1)
-        place = graph.add("ArgMax", found, axis=1, keepdims=0)
-    labels = label_array(additive.classes)
-    graph.node("Gather", [graph.constant(labels), place], {}, output=label)
-    return [
-        make(label, graph.type_of(labels.dtype), [None]),
-        give(chances, probability, [None, len(labels)]),
-        give(found, score, [None] if n_scores == 1 else [None, n_scores]),
-    ]
-
-
-def label_array(classes: AnyArray) -> AnyArray:
-    """Class labels as a tensor has them; refuse others by name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kpp.export.onnx_model import label_array
-    >>> label_array(np.array(["a", "b"], dtype=object)).tolist()
-    ['a', 'b']
-    """
-    if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes.tolist()):
-        return np.array(classes.tolist(), dtype=str)
-    kinds = {"i": np.int64, "u": np.int64, "f": np.float64, "b": np.bool_, "U": classes.dtype}
-    if classes.dtype.kind not in kinds:
-        raise TypeError(
-            "ONNX has labels that are numbers, booleans or texts; this model has labels of type "
-            f"{type(classes.tolist()[0]).__name__}. Make texts of them before the fit."
-        )
-    return classes.astype(kinds[classes.dtype.kind])
 
 
 def share_moved(question: Question, scores: ScoreGraph, rows: Any) -> float:

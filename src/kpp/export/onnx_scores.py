@@ -78,12 +78,12 @@ class ScoreGraph:
         """All trees, comparing in float64."""
         return as_float64(self.additive.forest)
 
-    @property
-    def tolerance(self) -> float:
+    def tolerance(self, ml_opset: int = 5) -> float:
         r"""How far a score may be from the model's: as many roundings as terms, of the largest sum.
 
         :math:`2 n u \max_k (|b_k| + \sum_t \max_v |P_k(v)| + \sum_j |w_{kj}| \max |\Psi_j|)`,
-        with n the number of terms and u the unit of rounding.
+        with n the number of terms and u the unit of rounding; and a rounding of that to float32
+        where the operator has such scores, version 3.
         """
         additive, forest = self.additive, self.forest
         largest = np.maximum.reduceat(np.abs(additive.node_values), forest.roots, axis=1)
@@ -93,8 +93,9 @@ class ScoreGraph:
             ends = np.maximum(np.abs(linear.terms.least), np.abs(linear.terms.most))
             size = size + np.abs(linear.coef) @ ends
             n_terms += len(ends)
-        unit = np.finfo(self.dtype).eps / 2
-        return float(2 * n_terms * unit * size.max())
+        unit = float(np.finfo(self.dtype).eps) / 2
+        last = float(np.finfo(np.float32).eps) / 2 if ml_opset < 5 else 0.0
+        return float((2 * n_terms * unit + last) * size.max())
 
     def add_to(self, graph: Graph, inputs: Sequence[str]) -> str:
         """Add everything from columns to scores.

@@ -9,7 +9,7 @@ import numpy as np
 from kpp._typing import AnyArray, BoolArray, FloatArray, OffsetArray
 from kpp.export.graph import Graph
 from kpp.forest import Forest
-from kpp.forest.layout import CATEGORICAL, NUMERICAL, OBLIQUE
+from kpp.forest.layout import CATEGORICAL, OBLIQUE
 from kpp.forest.sets import sets_of
 
 # How a node of `TreeEnsemble` compares.
@@ -45,7 +45,8 @@ class TreeTable:
 
     def _sets(self) -> dict[int, AnyArray]:
         """The codes that go left, by node; sets of the lowest codes become thresholds."""
-        forest, sets = self.forest, {}
+        forest = self.forest
+        sets: dict[int, AnyArray] = {}
         categorical = np.flatnonzero(forest.split_kind == CATEGORICAL)
         for column in np.unique(forest.feature[categorical]).tolist():
             nodes = categorical[forest.feature[categorical] == column]
@@ -225,9 +226,3 @@ def _nodes(forest: Forest, trees: OffsetArray) -> OffsetArray:
     if len(trees) == forest.n_trees:
         return np.arange(forest.n_nodes)
     return np.asarray(np.arange(forest.n_nodes)[forest.nodes_of(trees)])
-
-
-def numerical_only(forest: Forest) -> bool:
-    """Whether every split compares one column with a number."""
-    kinds = forest.split_kind
-    return bool(((kinds == NUMERICAL) | forest.is_leaf).all())
