@@ -75,10 +75,12 @@ def add_table(
         float64 tensor of prepared rows.
     """
     made, order = [], []
+    # A column that tells nothing is dropped, and has no encoder.
+    encoded = {str(name) for name in preparation.transformers_}
     columns = {str(name): names for name, names in preparation.input_to_outputs_.items()}
     for j, (name, text) in enumerate(kinds.items()):
-        if not columns.get(name):
-            continue  # it tells nothing, and is dropped
+        if name not in encoded:
+            continue
         values = inputs[0]
         if len(inputs) == len(kinds):
             values = inputs[j]

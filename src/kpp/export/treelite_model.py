@@ -34,6 +34,12 @@ def to_treelite(model: Any) -> Any:
         classes, or those of all classes; with ``pred_margin=True`` the scores. tl2cgen makes a
         library of it.
 
+    Notes
+    -----
+    Scores are float64 throughout; the probabilities of more than two classes treelite computes in
+    float32. A library of tl2cgen 1.0 takes a float64 number for missing if the lower 32 of its bits
+    are all 1, such as the largest one below 5; float32 numbers are never such.
+
     Raises
     ------
     TypeError
@@ -87,9 +93,13 @@ def to_treelite(model: Any) -> Any:
             num_tree=n_trees, target_id=target, class_id=label
         ),
         postprocessor=builder_of.PostProcessorFunc(name=post),
-        base_scores=additive.intercept.tolist(),
+        base_scores=additive.intercept.tolist() if n_scores == 1 else [0.0] * n_scores,
     )
     values = additive.node_values
+    if n_scores > 1:
+        # In the leaves of the first tree: tl2cgen 1.0 adds the first base score to all targets.
+        values = values.copy()
+        values[:, : forest.tree_offsets[1]] += additive.intercept[:, None]
     leaf_values = values[0].tolist() if n_scores == 1 else values.T.tolist()
     _add_trees(builder, forest, leaf_values)
     return builder.commit()
