@@ -85,6 +85,11 @@ def test_rows_that_float32_moves_are_counted():
     assert "kpp.rows_in_other_leaves" not in card(to_onnx(model, rows=rows))
     unmoved = to_onnx(model, precision="single", rows=rows[[0, 1, 3]])
     assert card(unmoved)["kpp.rows_in_other_leaves"] == 0.0
+    kinds = pd.DataFrame({"x": rows[:, 0], "kind": pd.Categorical([7, 7, 9, 9])})
+    with_kinds = KPPRegressor("boosted", n_estimators=2, alpha=0.1, random_state=0)
+    with_kinds.fit(pd.concat([kinds] * 30, ignore_index=True), np.resize([0.0, 0.0, 1.0, 1.0], 120))
+    again = to_onnx(with_kinds, precision="single", rows=kinds)
+    assert card(again)["kpp.rows_in_other_leaves"] == 0.0
     # In double precision each row is where it was.
     assert (run(to_onnx(model), {"X": rows})["prediction"] == model.predict(rows)).all()
 

@@ -161,11 +161,12 @@ def share_moved(question: Question, scores: ScoreGraph, rows: Any) -> float:
     """
     given = question.rows(rows)
     values = given.X
+    numbers = [j for j, column in enumerate(scores.columns) if column.categories is None]
     if hasattr(values, "columns"):
-        numbers = [n for n, c in zip(values.columns, scores.columns, strict=True) if not c.is_text]
-        rounded = values.astype(dict.fromkeys(numbers, np.float32))
+        rounded = values.astype({values.columns[j]: np.float32 for j in numbers})
     else:
-        rounded = np.asarray(values).astype(np.float32)
+        rounded = np.array(values)
+        rounded[:, numbers] = rounded[:, numbers].astype(np.float32)
     again = question.model.at(rounded)
     pairs = zip(given.leaf_ids, again.leaf_ids, strict=True)
     moved = np.any([(own != other).any(axis=0) for own, other in pairs], axis=0)
