@@ -57,6 +57,8 @@ PUBLIC = [
     "risk_bounds",
     "robustness_curve",
     "save",
+    "to_onnx",
+    "to_treelite",
 ]
 # Results are made by a function, whose docstring has the example.
 RESULTS = [
@@ -181,7 +183,8 @@ before = set(sys.modules)
 import kpp
 for name in kpp.__all__:
     getattr(kpp, name)
-optional = {"numba", "pandas", "matplotlib", "polars", "typer", "rich", "shap", "jinja2", "skrub"}
+optional = {"numba", "pandas", "matplotlib", "polars", "typer", "rich", "shap", "jinja2", "skrub",
+            "onnx", "skl2onnx", "treelite"}
 print(sorted(optional & (set(sys.modules) - before)))
 """
     done = run_python(code)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # for checkers and editors; `_ROOM_OF` says the same to Pytho
         explain_training_rows,
         leave_one_out,
     )
-    from kpp.export import collapse
+    from kpp.export import collapse, to_onnx, to_treelite
     from kpp.forest import Forest
     from kpp.geometry import half_forest_discrepancy, kernel, path_distance
     from kpp.io import load, save
@@ -78,6 +78,8 @@ __all__ = [
     "risk_bounds",
     "robustness_curve",
     "save",
+    "to_onnx",
+    "to_treelite",
 ]
 
 # The rooms, which `import kpp` alone gives as attributes.
@@ -135,6 +137,8 @@ _ROOM_OF = {
     "risk_bounds": "bounds",
     "robustness_curve": "certificates",
     "save": "io",
+    "to_onnx": "export",
+    "to_treelite": "export",
 }
 
 if not TYPE_CHECKING:  # to a checker it would say that there is any name

@@ -12,7 +12,8 @@ from cli_tables import HOSTILE
 import kpp
 from kpp.cli import BUILT_IN, main
 
-COMMANDS = ["fit", "predict", "explain", "certify", "diagnose", "report", "info", "geometry"]
+COMMANDS = ["fit", "predict", "explain", "certify", "diagnose", "report", "info"]
+COMMANDS += ["export", "geometry"]
 
 
 def process(*arguments, **environment):

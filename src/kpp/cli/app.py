@@ -351,6 +351,33 @@ def info(
 
 
 @app.command()
+def export(
+    model: o.ModelFile,
+    to: Annotated[o.ExportFormat, typer.Option(help="The other tool.")] = o.ExportFormat.onnx,
+    precision: Annotated[
+        o.Precision, typer.Option(help="ONNX: takes and gives float64, or float32.")
+    ] = o.Precision.double,
+    opset: Annotated[
+        int, typer.Option(help="ONNX: operators of version 5, or 3 for older runtimes.")
+    ] = 5,
+    out: o.Out = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> int:
+    """Write a model for ONNX or treelite."""
+    from kpp.cli.export import run_export
+
+    return run_export(
+        model,
+        to.value,
+        out,
+        precision=precision.value,
+        opset=opset,
+        terminal=Terminal(json=json, quiet=quiet),
+    )
+
+
+@app.command()
 def geometry(
     dataset: Annotated[
         str, typer.Argument(help="breast_cancer, diabetes, digits, iris or wine.")

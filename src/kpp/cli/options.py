@@ -90,6 +90,20 @@ class Sample(StrEnum):
     fit = "fit"
 
 
+class ExportFormat(StrEnum):
+    """Formats of other tools."""
+
+    onnx = "onnx"
+    treelite = "treelite"
+
+
+class Precision(StrEnum):
+    """What an exported model computes in."""
+
+    double = "double"
+    single = "single"
+
+
 class RowChoice(StrEnum):
     """Rows of a table that a command takes."""
 

@@ -29,6 +29,8 @@ from kpp.geometry.maps import MapBlock
 
 # Standard deviations between these leave room for their inverses and for squares of coordinates.
 SMALLEST, LARGEST = 1e-290, 1e290
+# So few rows are embedded all columns at once, instead of column by column.
+FEW_ROWS = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +161,14 @@ class LinearTerms(Shown):
             raise ValueError(
                 f"X must have {self.n_features} columns, as in the fit; got shape {tuple(X.shape)}."
             )
+        if type(X) is np.ndarray and X.dtype.kind == "f" and len(X) <= FEW_ROWS:
+            # All terms at once: for a single row the loop below takes longer than its trees.
+            values = X[:, self.column].astype(np.float64, copy=False)
+            missing = np.isnan(values)
+            own = (np.clip(values, self.low, self.high) - self.mean) * self.slope
+            absent = np.where(self.is_missing, self.factor, 0.0)
+            present = np.where(self.is_missing, 0.0, own)
+            return np.asfortranarray(np.where(missing, absent, present))
         columns = columns_of(X)
         out = np.empty((len(X), len(self)), order="F")
         read: dict[int, FloatArray] = {}
