@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from kpp.cli.console import Terminal
+from kpp.cli.console import Terminal, clean
 from kpp.serve.running import run_service
 from kpp.serve.settings import LOOPBACK, TOKEN_VARIABLE, Settings
 from kpp.tables.errors import UserError
@@ -25,7 +25,7 @@ def run_serve(model: Path, *, token_file: Path | None, terminal: Terminal, **giv
         )
 
     def announce(address: str) -> None:
-        terminal.line(f"Serving {model.name} on {address}")
+        print(f"Serving {clean(model.name)} on {address}", flush=True)
 
     return run_service(settings, announce)
 
@@ -43,7 +43,8 @@ def read_token(path: Path | None) -> str | None:
         return None
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
         raise UserError(
-            f"A token has at least {SHORTEST_TOKEN} characters, ASCII without spaces or others that "
-            "cannot be seen. python3 -c 'import secrets; print(secrets.token_urlsafe())' makes one."
+            f"A token has at least {SHORTEST_TOKEN} characters, ASCII without spaces or others "
+            "that cannot be seen. This makes one: python3 -c 'import secrets; "
+            "print(secrets.token_urlsafe())'"
         )
     return token

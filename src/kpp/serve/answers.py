@@ -23,6 +23,8 @@ from kpp.tables.conventions import attribution_words
 NEVER = -2
 # Rows between two looks at the clock.
 BLOCK = 64
+# Most seconds for all raw radii of a question.
+RAW_SECONDS = 5.0
 
 
 @dataclass
@@ -169,18 +171,21 @@ def certificate(
 ) -> Answer:
     """How far each row may move before the answer changes, in the forest's metric."""
     epsilon, parts, raw = given.get("epsilon"), [], []
-    metric = ""
+    metric, spent = "", 0.0
     for block in _blocks(len(at), deadline):
         rows = at.take(block)
         one = certify(question.model, rows, epsilon=epsilon)
         metric = one.metric
         parts.append((one.margin, one.radius, one.lipschitz, one.never_flips, one.nearest))
         if given.get("raw"):
-            # Sound whenever its time ends; some is left for what comes after.
-            budget = max(deadline.left * 0.8 * len(rows) / (len(at) - block.start), 1e-3)
+            # Sound whenever its time ends.
+            left = min(RAW_SECONDS - spent, deadline.left / 2)
+            budget = max(left * len(rows) / (len(at) - block.start), 1e-3)
+            begun = time.monotonic()
             boxes = certify_raw(
                 question.model, rows, scale="std", time_budget=budget, epsilon=epsilon
             )
+            spent += time.monotonic() - begun
             raw.append((boxes.radius, boxes.upper_radius, boxes.finished))
     margin, radius, lipschitz, never, nearest = (
         np.concatenate(own) for own in zip(*parts, strict=True)

@@ -136,7 +136,7 @@ def parameters_of(asked: Asked, question: Question) -> list[Parameter]:
             words = "The change that counts as one, in units of the target."
             size = {"type": "number", "exclusiveMinimum": 0, "maximum": 1e300}
             found.append(Parameter("epsilon", words, size, required=True))
-        words = "Radii in raw values as well; they take longer."
+        words = "Radii in raw values as well, as far as they are found within a few seconds."
         found.append(Parameter("raw", words, {"type": "boolean"}, False))
     return found
 

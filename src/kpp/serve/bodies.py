@@ -122,11 +122,11 @@ def _from_json(
         raise RequestError(422, 'The body must be an object with a list of rows: {"rows": [...]}.')
     rows, extra = body["rows"], [name for name in body if name != "rows"]
     if extra:
-        errors = [{"message": "The body has a key beside 'rows'."} for _ in extra]
-        raise invalid(errors)
+        raise invalid([{"message": "The body has a key beside 'rows'."} for _ in extra])
     _check_count(len(rows), most_rows)
     names = [column.name for column in columns]
-    known, errors = set(names), []
+    known = set(names)
+    errors: Errors = []
     whole: list[dict[str, Any]] = []
     for i, row in enumerate(rows):
         if isinstance(row, list) and len(row) == len(names):

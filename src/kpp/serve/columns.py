@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -77,17 +78,17 @@ class Column:
 
     def json_schema(self) -> dict[str, Any]:
         """What JSON may hold in this column, as JSON Schema."""
-        number = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
-        text = {"type": "string", "maxLength": LONGEST_TEXT}
-        truth = {"type": "boolean"}
-        kinds = {
+        number: dict[str, Any] = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
+        text: dict[str, Any] = {"type": "string", "maxLength": LONGEST_TEXT}
+        truth: dict[str, Any] = {"type": "boolean"}
+        kinds: dict[str, list[dict[str, Any]]] = {
             NUMBER: [number, truth],
             CATEGORY: [text],
             TEXT: [text],
             DATE: [text | ({"format": "date"} if self.date_format == "%Y-%m-%d" else {})],
             ANY: [number, text, truth],
         }
-        choices = [*kinds[self.kind], *([{"type": "null"}] if self.takes_missing else [])]
+        choices = kinds[self.kind] + ([{"type": "null"}] if self.takes_missing else [])
         found: dict[str, Any] = choices[0] if len(choices) == 1 else {"anyOf": choices}
         if self.categories:
             found = found | {"examples": list(self.categories[:MOST_SHOWN])}
@@ -114,7 +115,7 @@ class Column:
         if self.kind == CATEGORY and self.categories:
             return self.categories[0]
         if self.kind == DATE:
-            return np.datetime64("2020-01-31").item().strftime(self.date_format or "%Y-%m-%d")
+            return date(2020, 1, 31).strftime(self.date_format or "%Y-%m-%d")
         return 0.0 if self.kind == ANY else "text"
 
 
@@ -155,10 +156,9 @@ def columns_of(question: Question) -> list[Column]:
             for name in question.raw_names
         ]
     ends = _ends(question)
-    places = {name: j for j, name in enumerate(question.names)}
     return [
-        replace(column, low=ends[0][j], high=ends[1][j])
-        if column.kind == NUMBER and (j := places.get(column.name)) is not None and ends[0][j] < np.inf
+        replace(column, low=ends[column.name][0], high=ends[column.name][1])
+        if column.kind == NUMBER and column.name in ends
         else column
         for column in found
     ]
@@ -192,8 +192,8 @@ def _of_forests(question: Question) -> list[Column]:
     return found
 
 
-def _ends(question: Question) -> tuple[list[float], list[float]]:
-    """The least and the largest threshold of each column that the model sees."""
+def _ends(question: Question) -> dict[str, tuple[float, float]]:
+    """The least and the largest threshold of each column that the model splits."""
     n_columns = len(question.names)
     low, high = np.full(n_columns, np.inf), np.full(n_columns, -np.inf)
     for block in question.additive.blocks:
@@ -203,4 +203,5 @@ def _ends(question: Question) -> tuple[list[float], list[float]]:
         usable = np.isfinite(at) & (np.abs(at) <= LARGEST)
         np.minimum.at(low, forest.feature[splits[usable]], at[usable])
         np.maximum.at(high, forest.feature[splits[usable]], at[usable])
-    return low.tolist(), high.tolist()
+    found = zip(question.names, low.tolist(), high.tolist(), strict=True)
+    return {name: (least, most) for name, least, most in found if least <= most}

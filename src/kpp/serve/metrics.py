@@ -45,7 +45,7 @@ PLACES = _places()
 
 
 class Metrics:
-    """Counters of one worker, and the sums over all.
+    r"""Counters of one worker, and the sums over all.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Metrics:
     >>> from kpp.serve.metrics import Metrics
     >>> metrics = Metrics()
     >>> metrics.request("/predict", 200, 0.003, 2, 40)
-    >>> "kpp_rows_total{path=\\"/predict\\"} 2" in metrics.text({})
+    >>> "kpp_rows_total{path=\"/predict\"} 2" in metrics.text({})
     True
     """
 
@@ -139,7 +139,7 @@ class Metrics:
         def family(name: str, kind: str, words: str) -> None:
             lines.extend((f"# HELP {name} {words}", f"# TYPE {name} {kind}"))
 
-        def sample(name: str, value: float, **labels: Any) -> None:
+        def sample(name: str, value: float, /, **labels: Any) -> None:
             inner = ",".join(f'{k}="{_escaped(str(v))}"' for k, v in labels.items())
             lines.append(f"{name}{{{inner}}} {value:.17g}" if inner else f"{name} {value:.17g}")
 

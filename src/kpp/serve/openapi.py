@@ -76,8 +76,8 @@ def _about(served: ServedModel, settings: Settings) -> str:
     of = "" if card["target"] is None else f" of '{card['target']}'"
     return (
         f"A model of kpp {__version__}: {card['task']}{of}, {card['trees']} trees, fitted on "
-        f"{card['rows_fitted']} rows, regime {card['regime']}. At most {settings.max_rows} rows and "
-        f"{settings.max_bytes} bytes at a time."
+        f"{card['rows_fitted']} rows, regime {card['regime']}. At most {settings.max_rows} rows "
+        f"and {settings.max_bytes} bytes at a time."
     )
 
 
@@ -85,7 +85,8 @@ def _question(asked: Asked, served: ServedModel, settings: Settings) -> dict[str
     most = settings.max_slow_rows if asked.slow else settings.max_rows
     names = ", ".join(column.name for column in served.columns)
     table = {"type": "string", "format": "binary"}
-    statuses = [s for s in ERRORS if (s != 401 or settings.token) and (s != 409 or asked.path == "/interval")]
+    never = {401} if settings.token is None else set()
+    statuses = [status for status in ERRORS if status not in never]
     return {
         "summary": asked.title,
         "description": f"{asked.words} At most {most} rows.",

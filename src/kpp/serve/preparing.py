@@ -2,10 +2,10 @@
 
 A table's preparation is made for many rows: for a single one it takes a hundred times as long as
 the prediction, nearly all of it in moving frames about. What it does to a number is a cast, and to
-a category or a date depends on that value alone, so these are looked up; whatever is not known yet
-goes through the preparation's own steps for that column. When a model is loaded, this way and the
-preparation itself are compared on rows of all kinds; unless they agree to the last bit, only the
-preparation itself is used.
+a category, a date or a text depends on that value alone, so these are looked up; whatever is not
+known yet goes through the preparation's own steps for that column. When a model is loaded, this
+way and the preparation itself are compared on rows of all kinds; unless they agree to the last
+bit, only the preparation itself is used.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from kpp._typing import AnyArray
 from kpp.models.asking import Question
 from kpp.models.pipelines import prepared
 from kpp.scores import RoutedRows
-from kpp.serve.columns import CATEGORY, DATE, NUMBER, Column
+from kpp.serve.columns import CATEGORY, DATE, NUMBER, TEXT, Column
 
 # Different values of a column that are remembered.
 MOST_KNOWN = 10_000
+# Longer texts are not.
+LONGEST_KNOWN = 200
 Values = Mapping[str, Any]
 
 
@@ -133,7 +135,7 @@ class Preparer:
             own = [places[str(name)] for name in made[column.name]]
             if column.kind == NUMBER and len(own) != 1:
                 return False
-            by_value = column.kind in (CATEGORY, DATE)
+            by_value = column.kind in (CATEGORY, DATE, TEXT)
             self._steps[column.name] = _Steps(column, steps[column.name], own, by_value)
         taken = sorted(j for one in self._steps.values() for j in one.places)
         return taken == list(range(len(self._names)))
@@ -184,11 +186,11 @@ class _Steps:
         if not self.by_value:
             return self._transformed(values)
         new = {v for v in values.tolist() if v not in self.known}
-        if not new:
-            return np.stack([self.known[v] for v in values.tolist()])
-        if len(self.known) + len(new) > MOST_KNOWN:
-            return self._transformed(values)
-        self._learn(list(new))
+        if new:
+            long = any(isinstance(v, str) and len(v) > LONGEST_KNOWN for v in new)
+            if long or len(self.known) + len(new) > MOST_KNOWN:
+                return self._transformed(values)
+            self._learn(list(new))
         return np.stack([self.known[v] for v in values.tolist()])
 
     def _learn(self, values: list[Any]) -> None:

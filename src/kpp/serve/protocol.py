@@ -8,8 +8,9 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-# Seconds for the head of a request, from its connection or its first byte on.
-HEAD_SECONDS = 10.0
+# Seconds for the head of a request, from its connection or its first byte on; a service sets
+# another number on uvicorn's configuration, which every worker gets.
+HEAD_SECONDS = 20.0
 
 
 class PatientProtocol(H11Protocol):
@@ -42,7 +43,8 @@ class PatientProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _wait(self) -> None:
-        self._head = self.loop.call_later(HEAD_SECONDS, self._close)
+        seconds = getattr(self.config, "head_seconds", HEAD_SECONDS)
+        self._head = self.loop.call_later(seconds, self._close)
 
     def _stop(self) -> None:
         if self._head is not None:

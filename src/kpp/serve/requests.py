@@ -76,7 +76,7 @@ class Guard:
             await self.app(scope, receive, answer)
         except RequestError as error:
             await respond(answer, error)
-        except ClientGone:
+        except ClientGoneError:
             status = GONE
         except Exception as error:
             wrong = of_error(error)
@@ -113,7 +113,7 @@ class Guard:
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT")
 
 
-class ClientGone(Exception):
+class ClientGoneError(Exception):
     """Whoever asked has left before the question was complete."""
 
 
@@ -162,7 +162,7 @@ async def read_bytes(request: Any, most: int, seconds: float) -> bytes:
             while True:
                 message = await request.receive()
                 if message["type"] == "http.disconnect":
-                    raise ClientGone
+                    raise ClientGoneError
                 parts.append(message.get("body", b""))
                 n_bytes += len(parts[-1])
                 if n_bytes > most:

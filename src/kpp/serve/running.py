@@ -67,6 +67,7 @@ def run_service(settings: Settings, announce: Any) -> int:
             timeout_graceful_shutdown=int(settings.stop_seconds),
             timeout_worker_healthcheck=60,
         )
+        config.head_seconds = settings.body_seconds  # for the protocol
         host, port = listener.getsockname()[:2]
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         if several:
@@ -96,7 +97,9 @@ def bound(settings: Settings) -> socket.socket:
         found = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listener = socket.socket(found[0], socket.SOCK_STREAM)
+        # With its protocol: of a socket without one asyncio does not turn off Nagle's delay, and
+        # every answer would wait 40 ms for a packet that acknowledges its head.
+        listener = socket.socket(found[0], socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(found[4])
     except OSError as error:
@@ -108,10 +111,10 @@ def bound(settings: Settings) -> socket.socket:
 
 
 def supervisor(config: Any, listeners: list[socket.socket]) -> Any:
-    """uvicorn's supervisor of workers, which passes SIGHUP on instead of ending them all."""
+    """A supervisor of workers, uvicorn's own, which passes SIGHUP on instead of ending them all."""
     supervisors = optional("uvicorn.supervisors", "kpp serve", "serve")
 
-    class Supervisor(supervisors.Multiprocess):  # type: ignore[name-defined, misc]
+    class Supervisor(supervisors.Multiprocess):  # type: ignore[name-defined]
         """Starts workers, starts those anew that died, and stops all."""
 
         def handle_hup(self) -> None:
