@@ -13,6 +13,7 @@ import numpy as np
 
 from kpp._optional import optional
 from kpp._typing import AnyArray
+from kpp.serve.arrow_frames import is_packed
 from kpp.serve.columns import ANY, CATEGORY, DATE, LARGEST, LONGEST_TEXT, NUMBER, TEXT, Column
 from kpp.serve.errors import RequestError, invalid
 from kpp.serve.preparing import as_array
@@ -253,6 +254,8 @@ def _arrow(data: bytes, most_rows: int) -> Any:
     pa = optional("pyarrow", "kpp serve", "serve")
     ipc = optional("pyarrow.ipc", "kpp serve", "serve")
     try:
+        if is_packed(data):
+            raise RequestError(415, "Columns of an Arrow stream are read as they are, not packed.")
         batches, n_rows = [], 0
         with ipc.open_stream(pa.py_buffer(data)) as reader:
             for batch in reader:
@@ -263,7 +266,14 @@ def _arrow(data: bytes, most_rows: int) -> Any:
                 batches.append(batch)
             table = pa.Table.from_batches(batches, schema=reader.schema)
         return _of_arrow(table)
-    except (pa.ArrowException, OSError, ValueError, NotImplementedError, KeyError) as error:
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        IndexError,
+        NotImplementedError,
+        KeyError,
+    ) as error:
         raise RequestError(400, "The body is not an Arrow stream that can be read.") from error
 
 
