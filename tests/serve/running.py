@@ -140,8 +140,11 @@ class Load(threading.Thread):
                 self.models.append(answer.headers["x-kpp-model"])
             except (OSError, http.client.HTTPException):
                 self.broken += 1
+                connection.close()
                 connection = None
-                time.sleep(0.02)
+            time.sleep(0.01)
+        if connection is not None:
+            connection.close()
 
     def stop(self):
         self.ended.set()

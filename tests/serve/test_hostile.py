@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 import time
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -91,7 +92,7 @@ BODIES = {
     "no rows": (JSON, b'{"rows": []}', 422),
     "not a list": (JSON, b'{"rows": {}}', 422),
     "a list": (JSON, b"[]", 422),
-    "too many rows": (JSON, b'{"rows": [' + b"1," * 2_000 + b"1]}", 413),
+    "too many rows": (JSON, b'{"rows": [' + b"1," * 2_000 + b"1]}", 422),
     "a long text": (
         JSON,
         json.dumps({"rows": [[1, "a", "x", None, "t" * 10_001, 1]]}).encode(),
@@ -99,7 +100,7 @@ BODIES = {
     ),
     "binary CSV": ("text/csv", b"\x00\x01\x02", 400),
     "ragged CSV": ("text/csv", b"a,b\n1,2,3\n1\n", 422),
-    "open quote": ("text/csv", b'size,colour\n"1,2\n', 422),
+    "open quote": ("text/csv", b'size,colour\n"1,2\n', 400),
     "gzip as CSV": ("text/csv", b"\x1f\x8b\x08\x00rest", 400),
     "no Arrow": (ARROW, b"\xff\xff\xff\xff\x00\x00\x00\x7fgarbage", 400),
     "Arrow of nothing": (ARROW, b"", 400),
@@ -171,12 +172,14 @@ def test_parameters(server, row, path, n_errors):
 def talk(server, *parts, wait=0.0):
     """Send bytes, part by part; what comes back until the end."""
     with socket.create_connection((server.host, server.port), timeout=60) as line:
-        for part in parts:
-            line.sendall(part)
-            time.sleep(wait)
         found = b""
-        while chunk := line.recv(65536):
-            found += chunk
+        with suppress(ConnectionError):  # the service need not wait for all of it
+            for part in parts:
+                line.sendall(part)
+                time.sleep(wait)
+        with suppress(ConnectionError):
+            while chunk := line.recv(65536):
+                found += chunk
         return found
 
 

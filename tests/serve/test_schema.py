@@ -64,10 +64,10 @@ def test_schemathesis_on_json(server, document, tmp_path):
         content = only["paths"][path]["post"]["requestBody"]["content"]
         for kind in [kind for kind in content if kind != "application/json"]:
             del content[kind]
-    schemathesis(server, only, tmp_path, "--max-examples", "12")
+    schemathesis(server, only, tmp_path, "--max-examples", "6")
 
 
 def test_schemathesis_on_tables(server, document, tmp_path):
     """No schema says which texts are tables: that any are accepted is not asked for here."""
     without = ["--exclude-checks", "positive_data_acceptance"]
-    schemathesis(server, document, tmp_path, "--max-examples", "4", *without)
+    schemathesis(server, document, tmp_path, "--max-examples", "5", "--phases", "fuzzing", *without)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import sys
+import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -114,6 +115,7 @@ class Service:
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, reload)
         sys.setswitchinterval(SWITCH)
+        warnings.simplefilter("ignore")  # other libraries' words on standard error are no log
         log("started", model=self.holder.current.version, name=self.holder.path.name)
         yield
         for lane in (self.quick, self.slow):

@@ -55,7 +55,7 @@ def read_body(
     Raises
     ------
     RequestError
-        400 for what is not such a body at all, 413 for too many rows, 422 for values; the last
+        400 for what is not such a body at all, 422 for values and too many rows; the latter
         lists every error.
 
     Examples
@@ -170,7 +170,8 @@ def _check_count(n_rows: int, most_rows: int) -> None:
     if n_rows == 0:
         raise invalid([{"message": "There must be at least one row."}])
     if n_rows > most_rows:
-        raise RequestError(413, f"{n_rows} rows are more than {most_rows}, the most at a time.")
+        said = f"There are {n_rows} rows or more; at most {most_rows} are taken at a time."
+        raise invalid([{"message": said}])
 
 
 def _check_cells(cells: list[Any], column: Column, known_missing: Sequence[bool]) -> Errors:

@@ -18,7 +18,7 @@ ERRORS = {
     401: "The token is missing or wrong.",
     408: "The body did not arrive in time.",
     409: "This model cannot answer that.",
-    413: "The body is too long, or has too many rows.",
+    413: "The body is too long.",
     415: "The body is of a type that is not read.",
     422: "Values, columns or parameters are not as the model needs them; all errors are listed.",
     503: "Too many questions are under way.",

@@ -65,7 +65,7 @@ def run_service(settings: Settings, announce: Any) -> int:
             backlog=BACKLOG,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(settings.stop_seconds),
-            timeout_worker_healthcheck=60,
+            timeout_worker_healthcheck=10,
         )
         config.head_seconds = settings.body_seconds  # for the protocol
         host, port = listener.getsockname()[:2]
