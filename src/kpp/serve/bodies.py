@@ -267,14 +267,7 @@ def _arrow(data: bytes, most_rows: int) -> Any:
                 batches.append(batch)
             table = pa.Table.from_batches(batches, schema=reader.schema)
         return _of_arrow(table)
-    except (
-        pa.ArrowException,
-        OSError,
-        ValueError,
-        IndexError,
-        NotImplementedError,
-        KeyError,
-    ) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError, NotImplementedError) as error:
         raise RequestError(400, "The body is not an Arrow stream that can be read.") from error
 
 
