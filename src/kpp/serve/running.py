@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import socket
 import tempfile
+import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kpp import io
 from kpp._optional import optional
-from kpp.serve.logs import log_config
+from kpp.serve.logs import log, log_config
 from kpp.serve.settings import Settings
 from kpp.tables.errors import UserError
 
 BACKLOG = 2048
+# Between two tries to start a worker that could not load its model.
+RETRY_SECONDS = 5.0
 
 
 def run_service(settings: Settings, announce: Any) -> int:
@@ -32,7 +36,7 @@ def run_service(settings: Settings, announce: Any) -> int:
     Returns
     -------
     code : int
-        0 after a stop that was asked for.
+        0 after a stop that was asked for, 1 where no worker could begin.
     """
     uvicorn = optional("uvicorn", "kpp serve", "serve")
     optional("fastapi", "kpp serve", "serve")
@@ -65,14 +69,14 @@ def run_service(settings: Settings, announce: Any) -> int:
             backlog=BACKLOG,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(settings.stop_seconds),
-            timeout_worker_healthcheck=10,
         )
         config.head_seconds = settings.body_seconds  # for the protocol
         host, port = listener.getsockname()[:2]
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         if several:
-            supervisor(config, [listener]).run()
-            return 0
+            workers = supervisor(config, [listener])
+            workers.run()
+            return int(workers.has_failed)
         # uvicorn sends the signal that ended it once more, to whoever waited for it before.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         uvicorn.Server(config).run(sockets=[listener])
@@ -117,10 +121,37 @@ def supervisor(config: Any, listeners: list[socket.socket]) -> Any:
     class Supervisor(supervisors.Multiprocess):  # type: ignore[name-defined]
         """Starts workers, starts those anew that died, and stops all."""
 
+        has_failed = False
+        retry_at = 0.0
+
         def handle_hup(self) -> None:
             """Every worker loads the model again, while it answers with the old one."""
             for process in self.processes:
                 if process.pid is not None and process.exitcode is None:
                     os.kill(process.pid, signal.SIGHUP)
+
+        def keep_subprocess_alive(self) -> None:
+            """Start those anew that have ended.
+
+            Uvicorn's own also ends those that do not answer it at once: on a busy machine a worker
+            that still imports its libraries would be ended before it has begun, again and again.
+            """
+            if self.should_exit.is_set():
+                return
+            ended = [k for k, own in enumerate(self.processes) if not own.process.is_alive()]
+            # Above 0: it could not load its model. Others may still have theirs.
+            failed = [k for k in ended if (self.processes[k].exitcode or 0) > 0]
+            if len(failed) == len(self.processes):
+                self.has_failed = True
+                self.should_exit.set()
+                return
+            for k in ended:
+                if k in failed and time.monotonic() < self.retry_at:
+                    continue
+                self.retry_at = time.monotonic() + RETRY_SECONDS
+                log("worker ended", logging.ERROR, ended=self.processes[k].pid)
+                self.processes[k].join()
+                self.processes[k] = type(self.processes[k])(self.config, self.sockets)
+                self.processes[k].start()
 
     return Supervisor(config, listeners)
