@@ -12,6 +12,7 @@ from kpp.cli import main, options
 from kpp.models import regimes
 
 COMMANDS = ["fit", "predict", "explain", "certify", "diagnose", "report", "info", "geometry"]
+COMMANDS += ["serve"]
 HEAVY = ["numpy", "scipy", "sklearn", "pandas", "numba", "joblib", "skrub", "pyarrow", "matplotlib"]
 LINE = "kpp: interrupted.\n"
 posix = pytest.mark.skipif(os.name == "nt", reason="signals are sent in another way on Windows")

@@ -378,6 +378,73 @@ def export(
 
 
 @app.command()
+def serve(
+    model: o.ModelFile,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="PAGE", help="A page of kpp report to show.", show_default=False),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to bind to; by default only this machine can ask.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 is any.")] = 8000,
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes.")] = 1,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Whoever asks must bring the token in this file; or KPP_SERVE_TOKEN.",
+            show_default=False,
+        ),
+    ] = None,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Longest body.")] = 16 * 2**20,
+    max_rows: Annotated[int, typer.Option(min=1, help="Most rows of a body.")] = 100_000,
+    max_slow_rows: Annotated[
+        int, typer.Option(min=1, help="Most rows to explain or certify at a time.")
+    ] = 1_000,
+    threads: Annotated[
+        int, typer.Option(min=1, help="Predictions at a time, in each process.")
+    ] = 2,
+    slow_threads: Annotated[
+        int, typer.Option(min=1, help="Explanations and certificates at a time, in each process.")
+    ] = 1,
+    queue: Annotated[int, typer.Option(min=0, help="Predictions that may wait.")] = 256,
+    slow_queue: Annotated[
+        int, typer.Option(min=0, help="Explanations and certificates that may wait.")
+    ] = 16,
+    seconds: Annotated[float, typer.Option(min=0.01, help="Longest time for an answer.")] = 30.0,
+    body_seconds: Annotated[
+        float, typer.Option(min=0.01, help="Longest time for a body to arrive.")
+    ] = 20.0,
+    stop_seconds: Annotated[
+        float, typer.Option(min=1, help="Longest time that a stop waits for what is under way.")
+    ] = 30.0,
+) -> int:
+    """Answer questions about rows over HTTP; SIGHUP reads the model again."""
+    from kpp.cli.serve import run_serve
+
+    return run_serve(
+        model,
+        token_file=token_file,
+        terminal=Terminal(),
+        report=report,
+        host=host,
+        port=port,
+        workers=workers,
+        max_bytes=max_bytes,
+        max_rows=max_rows,
+        max_slow_rows=max_slow_rows,
+        threads=threads,
+        slow_threads=slow_threads,
+        queue=queue,
+        slow_queue=slow_queue,
+        seconds=seconds,
+        body_seconds=body_seconds,
+        stop_seconds=stop_seconds,
+    )
+
+
+@app.command()
 def geometry(
     dataset: Annotated[
         str, typer.Argument(help="breast_cancer, diabetes, digits, iris or wine.")
