@@ -132,20 +132,39 @@ class Partitions:
         value : object
             Here, not on a worker.
         """
+        tasks = self._reduction(function, arrays, what)
+        if len(self) <= FEW_PARTITIONS:
+            return combine(*self.session.gather(self.session.run(tasks, list(tasks))))
+        last = self.session.tree(tasks, list(tasks), combine)
+        return self.session.gather(self.session.run(tasks, [last])[0])
+
+    def small(
+        self, function: Callable[..., Any], combine: Callable[..., Any], *arrays: Any
+    ) -> Small:
+        """As `reduce`, but the value stays on a worker until it is looked at."""
+        tasks = self._reduction(function, arrays, "reduce")
+        last = self.session.tree(tasks, list(tasks), combine)
+        (found,) = self.session.run(tasks, [last])
+        metas = [array.meta if isinstance(array, Rows | Small) else array for array in arrays]
+        node = Node(parts=[found] * len(self))
+        return Small(self.session, node, np.asarray(function(*metas)))
+
+    def _reduction(
+        self, function: Callable[..., Any], arrays: Sequence[Any], what: str
+    ) -> dict[str, Any]:
+        """The tasks of the partitions."""
         self.settle()
         for rows in arrays:
             if isinstance(rows, Rows) and rows.node.parts is None:
                 self.compute([rows.node])
-        items = tuple(rows.node.item if isinstance(rows, Rows) else None for rows in arrays)
+        known = [rows.node if isinstance(rows, Rows | Small) else None for rows in arrays]
+        items = tuple(None if node is None else node.item for node in known)
         start, tasks = self.session.key(what), {}
         for p in range(len(self)):
             key = f"{start}-{p}"
             own = (_part(array, p) for array in arrays)
             tasks[key] = self.session.task(key, _call, function, items, *own)
-        if len(self) <= FEW_PARTITIONS:
-            return combine(*self.session.gather(self.session.run(tasks, list(tasks))))
-        last = self.session.tree(tasks, list(tasks), combine)
-        return self.session.gather(self.session.run(tasks, [last])[0])
+        return tasks
 
 
 class Rows(NDArrayOperatorsMixin):
@@ -223,8 +242,8 @@ class Rows(NDArrayOperatorsMixin):
     ) -> Rows:
         """Apply a function of rows to each partition, later; it must not change its arguments."""
         args = [self, *others]
-        metas = [array.meta if isinstance(array, Rows) else array for array in args]
-        nodes = [array.node if isinstance(array, Rows) else array for array in args]
+        metas = [array.meta if isinstance(array, Rows | Small) else array for array in args]
+        nodes = [array.node if isinstance(array, Rows | Small) else array for array in args]
         node = Node(function, nodes, kwargs)
         meta = function(*metas, **kwargs)
         own = self.axis if axis is None else axis
@@ -321,6 +340,43 @@ class Rows(NDArrayOperatorsMixin):
         return bool(self.partitions.reduce(_any, add, self))
 
 
+class Small(NDArrayOperatorsMixin):
+    """A number, or few, that is a sum over rows: on a worker, until somebody looks at it.
+
+    Parameters
+    ----------
+    session : Session
+        The cluster.
+    node : Node
+        Its value, the same for all partitions.
+    meta : array
+        Of its shape.
+    """
+
+    def __init__(self, session: Session, node: Node, meta: AnyArray) -> None:
+        self.session, self.node, self.meta = session, node, meta
+        self.shape, self.ndim = meta.shape, meta.ndim
+        self._value: AnyArray | None = None
+
+    def __array__(self, *args: Any, **kwargs: Any) -> AnyArray:
+        if self._value is None:
+            assert self.node.parts is not None
+            self._value = np.asarray(self.session.gather(self.node.parts[0]))
+        return self._value
+
+    def __float__(self) -> float:
+        return float(np.asarray(self))
+
+    def __bool__(self) -> bool:
+        return bool(np.asarray(self))
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if any(isinstance(array, Rows) for array in inputs):
+            return NotImplemented
+        here = [np.asarray(array) if isinstance(array, Small) else array for array in inputs]
+        return getattr(ufunc, method)(*here, **kwargs)
+
+
 class DaskVectors:
     """`kpp.solvers.vectors.Vectors` over rows on workers.
 
@@ -399,7 +455,7 @@ class DaskBasis:
     def remove_from(self, vector: Rows, n_vectors: int) -> None:
         """Subtract, in place, the part of a vector that lies along the first `n_vectors`."""
         known = self._first(n_vectors)
-        along = self._partitions.reduce(_coordinates, add, vector, *known)
+        along = self._partitions.small(_coordinates, add, vector, *known)
         vector.become(vector.map(_without, along, *known))
 
     def combine(self, coordinates: FloatArray) -> Rows:
@@ -410,8 +466,10 @@ class DaskBasis:
         return found
 
     def _first(self, n_vectors: int) -> list[Rows]:
-        n_blocks, n_open = divmod(n_vectors, self.at_once)
-        return [*self._blocks[:n_blocks], *self._open[:n_open]]
+        n_blocks, rest = divmod(n_vectors, self.at_once)
+        if rest and n_blocks < len(self._blocks):
+            return [*self._blocks[:n_blocks], self._blocks[n_blocks][:rest]]
+        return [*self._blocks[:n_blocks], *self._open[:rest]]
 
 
 # What is written down, as a program of one partition.
@@ -484,7 +542,7 @@ def _run(partition: int, program: _Program, *inputs: Any) -> Any:
 
 
 def _part(array: Any, p: int) -> Any:
-    if not isinstance(array, Rows):
+    if not isinstance(array, Rows | Small):
         return array
     assert array.node.parts is not None
     return array.node.parts[p]
@@ -520,7 +578,7 @@ def _ufunc(first: AnyArray, ufunc: Any, place: int, *others: Any) -> AnyArray:
 def _product(a: Any, b: Any) -> Any:
     """``a @ b`` where the sum is over rows: of vectors, or of a vector and columns."""
     if isinstance(a, Rows) and isinstance(b, Rows) and a.ndim == 1 and b.axis == 0:
-        return a.partitions.reduce(_matmul, add, a, b)
+        return a.partitions.small(_matmul, add, a, b)
     raise TypeError("A product of matrices over rows on workers is not known.")
 
 
@@ -545,11 +603,11 @@ def _largest(a: AnyArray) -> float:
 
 
 def _least(a: AnyArray) -> AnyArray:
-    return a.min(axis=0, initial=np.inf)
+    return a.astype(np.float64).min(axis=0, initial=np.inf)
 
 
 def _most(a: AnyArray) -> AnyArray:
-    return a.max(axis=0, initial=-np.inf)
+    return a.astype(np.float64).max(axis=0, initial=-np.inf)
 
 
 def _minimum(*parts: Any) -> Any:

@@ -6,7 +6,7 @@ import uuid
 import warnings
 from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -112,6 +112,11 @@ class Session:
         key = self.key(what)
         return self.run({key: self.task(key, same, value)}, [key])[0]
 
+    def adopt(self, futures: Sequence[Future]) -> list[Result]:
+        """Take futures that were started otherwise."""
+        self._futures.update((future.key, future) for future in futures)
+        return [Result(future.key, future) for future in futures]
+
     def send(self) -> None:
         """Start what is written down, as far as somebody holds its results."""
         wanted = dict(self._unsent)
@@ -207,10 +212,9 @@ class Session:
         self._waiting.clear()
         self._unsent.clear()
         self._held.clear()
-        # Without a scheduler there is nothing to cancel.
-        if left and is_connected(self.client):
-            with suppress(Exception):
-                self.client.cancel(left, force=True)
+        # Tasks that nobody wants any more are cancelled by the scheduler, where there is one.
+        for future in left:
+            future.release()
 
 
 def current_client() -> Client:

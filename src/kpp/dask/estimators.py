@@ -1,0 +1,447 @@
+"""`DaskKPPRegressor` and `DaskKPPClassifier`: fits of rows that are on a Dask cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+
+from kpp._checks import check_choice
+from kpp._progress import Progress
+from kpp.dask.assembling import fingerprints, fitted_plan, keeps_rows
+from kpp.dask.data import DaskData, read_data
+from kpp.dask.fitting import fit_layer
+from kpp.dask.folds import draw_folds, given_folds
+from kpp.dask.growing import TreeGrower, seeds_of
+from kpp.dask.lazy import LazyAnswers
+from kpp.dask.losses import class_weights
+from kpp.dask.maps import DaskMap
+from kpp.dask.rows import Rows
+from kpp.dask.session import Result, Session
+from kpp.dask.weighing import Weighing, statistics_on
+from kpp.forest.arrays import Forest
+from kpp.forest.grow import grow_forest, is_grown, traits_of
+from kpp.geometry.composed import BlockMap, named_blocks
+from kpp.geometry.maps import MapBlock, PathMap
+from kpp.geometry.weights import path_weights
+from kpp.models import KPPClassifier, KPPRegressor
+from kpp.models.blocks import Blocks, forest_specs
+from kpp.models.fits import MapPart
+from kpp.models.grower import GROWING, check_map_parameters
+from kpp.models.linear import KPPLinearModel
+from kpp.models.record import FitRecord
+from kpp.models.selection import LayerSettings
+from kpp.models.tasks import Classification, Regression, Task
+
+# Parameters that the ordinary estimators have, too.
+SHARED = (
+    *("forest", "n_estimators", "node_weight", "leaf_weight", "coordinates", "normalize"),
+    *("alpha", "alphas", "cv", "fit_intercept", "tol", "max_iter", "random_state"),
+)
+
+
+class DaskKPPModel(LazyAnswers, BaseEstimator):
+    """What the regressor and the classifier on Dask share."""
+
+    model_: KPPLinearModel
+
+    def __init__(
+        self,
+        forest: Any = "extra-trees",
+        *,
+        n_estimators: int = 100,
+        node_weight: Any = "gain",
+        leaf_weight: Any = None,
+        coordinates: str = "path",
+        normalize: str = "forest",
+        alpha: Any = "auto",
+        alphas: Any = None,
+        cv: int = 5,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        partitions_per_tree: int = 1,
+        shuffle: bool = False,
+        keep_rows: Any = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+        client: Any = None,
+    ) -> None:
+        self.forest = forest
+        self.n_estimators = n_estimators
+        self.node_weight = node_weight
+        self.leaf_weight = leaf_weight
+        self.coordinates = coordinates
+        self.normalize = normalize
+        self.alpha = alpha
+        self.alphas = alphas
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.partitions_per_tree = partitions_per_tree
+        self.shuffle = shuffle
+        self.keep_rows = keep_rows
+        self.random_state = random_state
+        self.verbose = verbose
+        self.client = client
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, folds: Any = None) -> Any:
+        """Grow the trees, choose alpha and fit the linear layer, all on the workers.
+
+        Parameters
+        ----------
+        X : dask array of shape (n_rows, n_features), or dask data frame
+            Rows, all columns numbers; missing values where the forest takes them.
+        y : dask array, series or data frame
+            Target, cut as X is.
+        sample_weight : dask array or series, optional
+            Weights of the rows.
+        folds : dask array or series of int, optional
+            The fold of each row, from 0 on, instead of `cv`.
+
+        Returns
+        -------
+        self : estimator
+            `model_` is the ordinary model.
+        """
+        session = Session(self.client)
+        try:
+            model = self._fit(session, X, y, sample_weight, folds)
+        finally:
+            # Whatever has happened, Ctrl-C among it, no task of this fit is left.
+            session.close()
+        self.model_ = model
+        self.n_features_in_ = model.n_features_in_
+        if hasattr(model, "feature_names_in_"):
+            self.feature_names_in_ = model.feature_names_in_
+        return self
+
+    def to_local(self) -> Any:
+        """Return the ordinary model, which needs no cluster.
+
+        Returns
+        -------
+        model : KPPRegressor or KPPClassifier
+        """
+        return self._fitted()
+
+    def _regime(self) -> str:
+        given = all(is_grown(spec) for _, spec in forest_specs(self.forest))
+        return "fixed" if given else "shared"
+
+    # The parts of a fit.
+
+    def _local(self) -> KPPLinearModel:
+        raise NotImplementedError
+
+    def _task_of(self, data: DaskData) -> Task:
+        raise NotImplementedError
+
+    def _fit(
+        self, session: Session, X: Any, y: Any, sample_weight: Any, folds: Any
+    ) -> KPPLinearModel:
+        specs = self._check()
+        model = self._local()
+        classification = isinstance(model, KPPClassifier)
+        given = all(is_grown(spec) for _, spec in specs)
+        progress = Progress(self.verbose)
+        data = read_data(
+            session,
+            X,
+            y,
+            sample_weight,
+            classification=classification,
+            class_weight=getattr(self, "class_weight", None),
+        )
+        if not given and not self.shuffle and self.partitions_per_tree < len(data.partitions):
+            data.warn_of_skew()
+        task = self._task_of(data)
+        is_auto = isinstance(self.alpha, str)
+        seed, *seeds = seeds_of(self.random_state, 1 + len(specs))
+        fold, n_folds = None, 1
+        if folds is not None:
+            fold, n_folds = given_folds(data, folds, X)
+        elif is_auto:
+            fold, n_folds = draw_folds(data, self.cv, seed), int(self.cv)
+        settings = LayerSettings(
+            task=task,
+            alpha=None if is_auto else float(self.alpha),
+            alphas=self.alphas,
+            scoring=None,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            progress=progress,
+        )
+        weighing = Weighing(
+            self.node_weight, self.leaf_weight, self.coordinates, self.normalize, not given
+        )
+        if given:
+            whole, parts = self._given_map(specs, data, weighing), None
+            block, groups = DaskMap.on(data.partitions, whole, data.X), None
+        else:
+            grower = TreeGrower(
+                data,
+                classification,
+                self.n_estimators,
+                int(self.partitions_per_tree),
+                bool(self.shuffle),
+                self.random_state,
+                fold if is_auto else None,
+                n_folds if is_auto else 1,
+            )
+            block, parts, groups = self._grown(specs, data, grower, weighing, seeds, progress)
+        layer = fit_layer(data, block, settings, fold, n_folds if is_auto else 0, groups)
+        keep = keeps_rows(self.keep_rows, data.n_rows, block.embedding)
+        plan, own_folds, rows = fitted_plan(
+            data, block, layer, task, fold, parts, keep_rows=keep
+        )
+        self._describe(model, data, specs, layer_folds=own_folds, rows=rows, given=given)
+        model.constant_ = task.constant(*_constants(data, task))
+        model.row_fingerprints_ = fingerprints(data) if keep else None
+        model.sample_weight_ = data.weight.collect() if keep and data.is_weighted else None
+        kind = "given" if folds is not None else "stratified" if classification else "random"
+        model.fit_record_ = FitRecord.of(
+            model,
+            folds=kind if own_folds else "none",
+            is_weighted=sample_weight is not None,
+            target=data.target.collect() if keep else None,
+            blocks=Blocks(specs, isinstance(self.forest, list)),
+        )
+        model._keep(plan, task)
+        return model
+
+    def _check(self) -> list[tuple[str, Any]]:
+        """Check the parameters; return the forests."""
+        check_map_parameters(self)
+        if isinstance(self.forest, str) and self.forest == "blend":
+            raise ValueError(
+                "forest='blend' is not supported on Dask yet: give one forest by its name, or a "
+                "list of them, which are put into one linear layer."
+            )
+        specs = forest_specs(self.forest)
+        grown = [is_grown(spec) for _, spec in specs]
+        if any(grown) and not all(grown):
+            raise ValueError("Either all forests are given, or all are grown; got some of each.")
+        for _, spec in specs:
+            if getattr(spec, "monotonic_cst", None) is not None:
+                raise ValueError("monotonic_cst is not supported: see KPPRegressor.")
+        if isinstance(self.alpha, str):
+            check_choice("alpha", self.alpha, ("auto",))
+        elif not 0 < float(self.alpha) < np.inf:
+            raise ValueError(f"alpha must be 'auto' or positive and finite; got {self.alpha!r}.")
+        if int(self.partitions_per_tree) < 1:
+            raise ValueError(
+                f"partitions_per_tree must be at least 1; got {self.partitions_per_tree!r}."
+            )
+        return specs
+
+    def _given_map(
+        self, specs: list[tuple[str, Any]], data: DaskData, weighing: Weighing
+    ) -> MapBlock:
+        """The map of forests that are grown already."""
+        blocks: list[tuple[str, MapBlock]] = []
+        for name, spec in specs:
+            forest = grow_forest(spec, np.zeros((0, data.n_features)))
+            if forest.n_features != data.n_features:
+                raise ValueError(
+                    f"X has {data.n_features} features, but the given forest is expecting "
+                    f"{forest.n_features} features as input."
+                )
+            blocks.append((name, weighing.map(spec, forest)))
+        return BlockMap(blocks) if isinstance(self.forest, list) else blocks[0][1]
+
+    def _grown(
+        self,
+        specs: list[tuple[str, Any]],
+        data: DaskData,
+        grower: TreeGrower,
+        weighing: Weighing,
+        seeds: list[int],
+        progress: Progress,
+    ) -> tuple[DaskMap, list[MapPart] | None, list[DaskMap] | None]:
+        """Grow all forests; the map, and for each fold the part that has not seen it."""
+        blocks: list[tuple[str, MapBlock]] = []
+        slices: list[list[slice]] = []
+        weights: list[list[Any]] = []
+        for k, ((name, spec), seed) in enumerate(zip(specs, seeds, strict=True)):
+            progress(GROWING, k, len(specs))
+            forests = grower.grow(spec, seed)
+            stops = np.cumsum([0, *(forest.n_trees for forest in forests)]).tolist()
+            joined = Forest.concatenate(forests)
+            own = [slice(*stops[q : q + 2]) for q in range(grower.n_folds)]
+            found, of_groups = _weighed(spec, joined, own, data, grower, weighing)
+            blocks.append((name, found))
+            slices.append(own)
+            weights.append(of_groups)
+        progress(GROWING, len(specs), len(specs))
+        is_list = isinstance(self.forest, list)
+        whole: MapBlock = BlockMap(blocks) if is_list else blocks[0][1]
+        block = DaskMap.on(data.partitions, whole, data.X)
+        if grower.fold is None:
+            return block, None, None
+        parts = [
+            MapPart(
+                whole,
+                None,
+                tuple(own[q] for own in slices),
+                tuple(own[q] for own in weights),
+            )
+            for q in range(grower.n_folds)
+        ]
+        return block, parts, [part_of(block, part) for part in parts]
+
+    def _describe(
+        self,
+        model: KPPLinearModel,
+        data: DaskData,
+        specs: list[tuple[str, Any]],
+        *,
+        layer_folds: Any,
+        rows: Any,
+        given: bool,
+    ) -> None:
+        """Set what a fit remembers of its rows."""
+        model.n_features_in_ = data.n_features
+        if data.names is not None:
+            model.feature_names_in_ = data.names
+        total = data.total
+        model.feature_spread_ = total.sd[: data.n_features]
+        model.missing_columns_ = total.missing[: data.n_features]
+        model.regime_ = "fixed" if given else "shared"
+        auto = "frozen" if given else "fold-grown"
+        model.alpha_selection_ = auto if isinstance(self.alpha, str) else "given"
+        model.partition_rows_ = None if given else rows
+        model.fit_rows_, model.folds_ = rows, layer_folds
+        if isinstance(model, KPPClassifier):
+            model.classes_ = data.classes
+
+
+def part_of(block: DaskMap, part: MapPart) -> DaskMap:
+    """Some trees of a map, at the same rows; places of leaves are shared."""
+    session = block.partitions.session
+    embedding = part.make()
+    trees = part.trees
+    assert trees is not None
+    routed: list[Result] = session.each("trees", _trees_of, block.routed, tuple(trees))
+    return DaskMap(block.partitions, embedding, session.keep("map", embedding), routed)
+
+
+def _trees_of(routed: list[Any], trees: tuple[slice | None, ...]) -> list[Any]:
+    pairs = zip(routed, trees, strict=True)
+    return [own if chosen is None else own[chosen] for own, chosen in pairs]
+
+
+def _weighed(
+    spec: Any,
+    forest: Forest,
+    groups: list[slice],
+    data: DaskData,
+    grower: TreeGrower,
+    weighing: Weighing,
+) -> tuple[PathMap, list[Any]]:
+    """The map of a forest, and weights of its groups where these must not see their folds."""
+    if weighing.by_trees_alone(spec, forest):
+        return weighing.map(spec, forest), [None] * len(groups)
+    plain = PathMap(forest, path_weights(forest, "uniform"), normalize=weighing.normalize)
+    at = DaskMap.on(data.partitions, plain, data.X)
+    found = weighing.map(spec, forest, statistics_on(data, at, data.weight))
+    if grower.fold is None:
+        return found, [None] * len(groups)
+    own = []
+    for q, trees in enumerate(groups):
+        part = part_of(at, MapPart(plain, None, (trees,), None))
+        weight: Rows = data.weight * (grower.fold != q)
+        group = forest.take_trees(trees)
+        own.append(weighing.weights(spec, group, statistics_on(data, part, weight)))
+    return found, own
+
+
+def _constants(data: DaskData, task: Task) -> tuple[Any, Any]:
+    """Rows whose constant is that of all rows: one for each class, or the mean."""
+    if data.classes is not None:
+        n_classes = len(data.classes)
+        return np.arange(n_classes), class_weights(data.target, data.weight, n_classes)
+    share = data.weight / data.weight.sum()
+    return np.atleast_2d(share @ data.target), np.ones(1)
+
+
+class DaskKPPRegressor(RegressorMixin, DaskKPPModel):
+    """`kpp.KPPRegressor` on Dask arrays and data frames."""
+
+    def _local(self) -> KPPRegressor:
+        shared = {name: getattr(self, name) for name in SHARED}
+        return KPPRegressor(regime=self._regime(), combine="joint", main_effects=None, **shared)
+
+    def _task_of(self, data: DaskData) -> Regression:
+        n_targets = data.n_targets
+        return Regression(n_targets, is_single=n_targets == 1)
+
+
+class DaskKPPClassifier(ClassifierMixin, DaskKPPModel):
+    """`kpp.KPPClassifier` on Dask arrays and data frames."""
+
+    def __init__(
+        self,
+        forest: Any = "extra-trees",
+        *,
+        n_estimators: int = 100,
+        node_weight: Any = "gain",
+        leaf_weight: Any = None,
+        coordinates: str = "path",
+        normalize: str = "forest",
+        alpha: Any = "auto",
+        alphas: Any = None,
+        cv: int = 5,
+        class_weight: Any = None,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        partitions_per_tree: int = 1,
+        shuffle: bool = False,
+        keep_rows: Any = "auto",
+        random_state: Any = None,
+        verbose: int = 0,
+        client: Any = None,
+    ) -> None:
+        super().__init__(
+            forest,
+            n_estimators=n_estimators,
+            node_weight=node_weight,
+            leaf_weight=leaf_weight,
+            coordinates=coordinates,
+            normalize=normalize,
+            alpha=alpha,
+            alphas=alphas,
+            cv=cv,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=max_iter,
+            partitions_per_tree=partitions_per_tree,
+            shuffle=shuffle,
+            keep_rows=keep_rows,
+            random_state=random_state,
+            verbose=verbose,
+            client=client,
+        )
+        self.class_weight = class_weight
+
+    @property
+    def classes_(self) -> Any:
+        """Labels, sorted."""
+        return self._fitted().classes_
+
+    def _local(self) -> KPPClassifier:
+        shared = {name: getattr(self, name) for name in SHARED}
+        return KPPClassifier(
+            regime=self._regime(),
+            combine="joint",
+            main_effects=None,
+            class_weight=self.class_weight,
+            **shared,
+        )
+
+    def _task_of(self, data: DaskData) -> Classification:
+        return Classification(data.classes)
