@@ -144,6 +144,33 @@ class LazyAnswers:
         return dd.from_delayed(parts, meta=meta)
 
 
+class LazyModel(LazyAnswers):
+    """An ordinary fitted model, asked of Dask collections.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted, here or elsewhere.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kpp import KPPRegressor
+    >>> from kpp.dask import LazyModel
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = KPPRegressor("extra-trees", n_estimators=5, alpha=0.1, random_state=0).fit(X, y)
+    >>> LazyModel(model).predict(da.from_array(X, chunks=(100, 10))).shape
+    (442,)
+    """
+
+    def __init__(self, model: KPPLinearModel) -> None:
+        self.model_ = model
+
+    def _fitted(self) -> Any:
+        return self.model_
+
+
 def answer(
     model: KPPLinearModel,
     X: Any,
