@@ -5,14 +5,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 
 import cloudpickle
 import dask
 import dask.array as da
 import numpy as np
 import pytest
-from dask_help import N_ROWS, after, cluster_of, given_forest, kill_one_worker, numbers
+from dask_help import after, cluster_of, given_forest, kill_one_worker, numbers
 from numpy.testing import assert_allclose, assert_array_equal
 
 from kpp import KPPRegressor

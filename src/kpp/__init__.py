@@ -82,6 +82,7 @@ __all__ = [
 _ROOMS = (
     "bounds",
     "certificates",
+    "dask",
     "diagnostics",
     "explanations",
     "export",

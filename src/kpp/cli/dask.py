@@ -108,6 +108,7 @@ def run_dask_fit(
             n_estimators=options.trees,
             alpha=options.penalty(),
             random_state=options.seed,
+            keep_rows=True,  # the file of the model holds them
             verbose=int(terminal.shows_progress),
             client=client,
         )

@@ -12,7 +12,7 @@ from kpp.dask.data import DaskData
 from kpp.dask.fitting import DaskLayer
 from kpp.dask.maps import DaskMap, leaf_ids_of_places
 from kpp.dask.rows import Rows
-from kpp.geometry.composed import BlockMap, named_blocks
+from kpp.geometry.composed import named_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.fits import LinearFit, MapPart
 from kpp.models.fitting import FittedPlan
@@ -34,8 +34,6 @@ def at_rows(block: DaskMap) -> MapBlock:
             routed.append(leaf_ids_of_places(own.forest, places))
         else:
             routed.append(np.asfortranarray(np.concatenate([part[b] for part in parts])))
-    if isinstance(embedding, BlockMap):
-        return embedding.at_routed(routed)
     return embedding.at_routed(routed)
 
 
@@ -73,11 +71,8 @@ def fitted_plan(
     whole = at_rows(block) if keep_rows else block.embedding
     n_scores = len(layer.intercept)
     dual = layer.dual.collect() if keep_rows else np.zeros((0, n_scores))
-    if keep_rows:
-        # From the duals again, so that a file that keeps these keeps the coefficients.
-        coef = np.array([whole.rmatvec(r) for r in dual.T])
-    else:
-        coef = layer.coef
+    # From the duals again, so that a file that keeps these keeps the coefficients.
+    coef = np.array([whole.rmatvec(r) for r in dual.T]) if keep_rows else layer.coef
     fit = LinearFit(
         part=MapPart(whole),
         rows=rows,

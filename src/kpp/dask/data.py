@@ -296,9 +296,7 @@ def blocks_of(values: Any, name: str, like: Any = None) -> list[Any]:
         return list(values.to_delayed().ravel())
     if hasattr(values, "npartitions"):
         return list(values.to_delayed())
-    raise TypeError(
-        f"{name} must be a Dask collection, cut as X is; got {type(values).__name__}."
-    )
+    raise TypeError(f"{name} must be a Dask collection, cut as X is; got {type(values).__name__}.")
 
 
 def _read(session: Session, parts: list[list[Any]], classification: bool) -> list[Result]:

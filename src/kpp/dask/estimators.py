@@ -21,8 +21,8 @@ from kpp.dask.rows import Rows
 from kpp.dask.session import Result, Session
 from kpp.dask.weighing import Weighing, statistics_on
 from kpp.forest.arrays import Forest
-from kpp.forest.grow import grow_forest, is_grown, traits_of
-from kpp.geometry.composed import BlockMap, named_blocks
+from kpp.forest.grow import grow_forest, is_grown
+from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.geometry.weights import path_weights
 from kpp.models import KPPClassifier, KPPRegressor
@@ -195,9 +195,7 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             block, parts, groups = self._grown(specs, data, grower, weighing, seeds, progress)
         layer = fit_layer(data, block, settings, fold, n_folds if is_auto else 0, groups)
         keep = keeps_rows(self.keep_rows, data.n_rows, block.embedding)
-        plan, own_folds, rows = fitted_plan(
-            data, block, layer, task, fold, parts, keep_rows=keep
-        )
+        plan, own_folds, rows = fitted_plan(data, block, layer, task, fold, parts, keep_rows=keep)
         self._describe(model, data, specs, layer_folds=own_folds, rows=rows, given=given)
         model.constant_ = task.constant(*_constants(data, task))
         model.row_fingerprints_ = fingerprints(data) if keep else None
@@ -369,7 +367,69 @@ def _constants(data: DaskData, task: Task) -> tuple[Any, Any]:
 
 
 class DaskKPPRegressor(RegressorMixin, DaskKPPModel):
-    """`kpp.KPPRegressor` on Dask arrays and data frames."""
+    """`KPPRegressor` on Dask arrays and data frames that do not fit one machine.
+
+    Leaf ids and vectors stay on the workers; what travels is one number for each leaf.
+
+    Parameters
+    ----------
+    forest : str, estimator, Forest, FrozenEstimator or list, default="extra-trees"
+        What to embed with. A name or an estimator is grown on the workers: averaged trees each on
+        its own partitions, "lightgbm" and "xgboost" by their own Dask learners on all rows. A
+        `Forest` or ``FrozenEstimator`` is used as it is (the regime "fixed"). A list of (name,
+        forest) is put into one linear layer; "blend" is not supported on Dask yet.
+    n_estimators : int, default=100
+        Trees of a forest given by name.
+    node_weight, leaf_weight, coordinates, normalize
+        The map, as in `KPPRegressor`.
+    alpha : "auto" or float, default="auto"
+        Penalty; "auto" scores alphas out of fold, by groups of trees that have not seen the fold.
+    alphas : array-like, default=None
+        Grid for "auto".
+    cv : int, default=5
+        Number of folds; every partition draws its own rows.
+    fit_intercept : bool, default=True
+        Whether an unpenalised intercept is fitted.
+    tol : float, default=1e-4
+        A fit is done when its objective is at most ``1 + tol`` times the minimum.
+    max_iter : int, default=1000
+        Most products with the Gram.
+    partitions_per_tree : int, default=1
+        From how many partitions the rows of a tree come.
+    shuffle : bool, default=False
+        Whether the rows of a tree are drawn from all partitions instead, as many of them. Otherwise
+        partitions that differ in a column, the target or a class are a warning that names it.
+    keep_rows : bool or "auto", default="auto"
+        Whether leaf ids and duals of all rows come to the model: for intervals, and for questions
+        about training rows. "auto" is up to 1 GiB of them.
+    random_state : int, RandomState or None, default=None
+        Seed. The same seed gives the same trees and folds for the same partitions, on any number
+        of workers; other partitions give others.
+    verbose : int, default=0
+        1 shows how far the fit is. Dask's dashboard shows its tasks, whose names begin with kpp.
+    client : distributed.Client, default=None
+        The cluster; the current client by default.
+
+    Attributes
+    ----------
+    model_ : KPPRegressor
+        The ordinary model, which needs no cluster: it predicts, explains, saves and serves.
+    n_features_in_ : int
+        Columns of X.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from kpp.dask import DaskKPPRegressor
+    >>> client = Client(processes=False, dashboard_address=None)
+    >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(200, 3))
+    >>> y = X[:, 0] * X[:, 1]
+    >>> model = DaskKPPRegressor(n_estimators=4, alpha=1.0, random_state=0).fit(X, y)
+    >>> type(model.to_local()).__name__, model.predict(X).shape
+    ('KPPRegressor', (400,))
+    >>> client.close()
+    """
 
     def _local(self) -> KPPRegressor:
         shared = {name: getattr(self, name) for name in SHARED}
@@ -381,7 +441,71 @@ class DaskKPPRegressor(RegressorMixin, DaskKPPModel):
 
 
 class DaskKPPClassifier(ClassifierMixin, DaskKPPModel):
-    """`kpp.KPPClassifier` on Dask arrays and data frames."""
+    """`KPPClassifier` on Dask arrays and data frames that do not fit one machine.
+
+    Leaf ids and vectors stay on the workers; what travels is one number for each leaf and score.
+
+    Parameters
+    ----------
+    forest : str, estimator, Forest, FrozenEstimator or list, default="extra-trees"
+        What to embed with. A name or an estimator is grown on the workers: averaged trees each on
+        its own partitions, "lightgbm" and "xgboost" by their own Dask learners on all rows. A
+        `Forest` or ``FrozenEstimator`` is used as it is (the regime "fixed"). A list of (name,
+        forest) is put into one linear layer; "blend" is not supported on Dask yet.
+    n_estimators : int, default=100
+        Trees of a forest given by name.
+    node_weight, leaf_weight, coordinates, normalize
+        The map, as in `KPPClassifier`.
+    alpha : "auto" or float, default="auto"
+        Penalty; "auto" scores alphas out of fold, by groups of trees that have not seen the fold.
+    alphas : array-like, default=None
+        Grid for "auto".
+    cv : int, default=5
+        Number of folds; every partition draws its own rows.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes.
+    fit_intercept : bool, default=True
+        Whether an unpenalised intercept is fitted.
+    tol : float, default=1e-4
+        A fit is done when its objective is at most ``1 + tol`` times the minimum.
+    max_iter : int, default=1000
+        Most products with the Gram.
+    partitions_per_tree : int, default=1
+        From how many partitions the rows of a tree come.
+    shuffle : bool, default=False
+        Whether the rows of a tree are drawn from all partitions instead, as many of them. Otherwise
+        partitions that differ in a column, the target or a class are a warning that names it.
+    keep_rows : bool or "auto", default="auto"
+        Whether leaf ids and duals of all rows come to the model: for intervals, and for questions
+        about training rows. "auto" is up to 1 GiB of them.
+    random_state : int, RandomState or None, default=None
+        Seed. The same seed gives the same trees and folds for the same partitions, on any number
+        of workers; other partitions give others.
+    verbose : int, default=0
+        1 shows how far the fit is. Dask's dashboard shows its tasks, whose names begin with kpp.
+    client : distributed.Client, default=None
+        The cluster; the current client by default.
+
+    Attributes
+    ----------
+    model_ : KPPClassifier
+        The ordinary model, which needs no cluster: it predicts, explains, saves and serves.
+    n_features_in_ : int
+        Columns of X.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from distributed import Client
+    >>> from kpp.dask import DaskKPPClassifier
+    >>> client = Client(processes=False, dashboard_address=None)
+    >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(200, 3))
+    >>> y = X[:, 0] * X[:, 1] > 0
+    >>> model = DaskKPPClassifier(n_estimators=4, alpha=0.01, random_state=0).fit(X, y)
+    >>> type(model.to_local()).__name__, model.predict(X).shape
+    ('KPPClassifier', (400,))
+    >>> client.close()
+    """
 
     def __init__(
         self,

@@ -81,9 +81,7 @@ class DaskLayer:
     folds: list[FoldLayer] = field(default_factory=list)
 
 
-def pose(
-    data: DaskData, block: DaskMap, weight: Rows, settings: LayerSettings
-) -> LinearProblem:
+def pose(data: DaskData, block: DaskMap, weight: Rows, settings: LayerSettings) -> LinearProblem:
     """Hand rows on workers to the solver of the task's loss."""
     loss = settings.task.loss
     if isinstance(loss, LogLoss):
@@ -240,9 +238,7 @@ class DaskBoard:
             here = (self._fold == q)[:, None]
             kept = scores * here if kept is None else kept + scores * here
             layers.append(
-                FoldLayer(
-                    dual, solved.intercept[0], float(solved.alphas[0]), solved.n_iter, coef
-                )
+                FoldLayer(dual, solved.intercept[0], float(solved.alphas[0]), solved.n_iter, coef)
             )
             kept.settle()
             self._problems[q] = None  # its vectors are as long as the rows are many
@@ -308,4 +304,3 @@ def _dual_columns(dual: FloatArray) -> FloatArray:
 
 def _fold_counts(fold: AnyArray, n_folds: int) -> AnyArray:
     return np.bincount(fold, minlength=n_folds)
-

@@ -40,7 +40,9 @@ def draw_folds(data: DaskData, n_folds: int, seed: int) -> Rows:
     session = data.session
     places = list(range(len(data.partitions)))
     target = [part for part, _ in data.target.pieces()]
-    parts = session.each("fold", _draw, target, places, int(n_folds), seed, data.classes is not None)
+    parts = session.each(
+        "fold", _draw, target, places, int(n_folds), seed, data.classes is not None
+    )
     return data.partitions.rows(parts, np.zeros(0, dtype=np.int32))
 
 

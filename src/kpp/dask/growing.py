@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,11 @@ class TreeGrower:
         forests : list of Forest
             One for each fold; one in all without folds.
         """
+        if self.data.n_targets > 1 and traits_of(spec).one_target:
+            raise ValueError(
+                f"{spec!r} grows trees for one target, and y has {self.data.n_targets}: fit one "
+                "model for each on Dask, or use averaged trees."
+            )
         library = spec if isinstance(spec, str) else getattr(library_of(spec), "package", None)
         if library in LEARNERS:
             return [self._boosted(spec, str(library), seed, q) for q in range(self.n_folds)]
@@ -123,29 +129,20 @@ class TreeGrower:
     def _sites(self, seed: int) -> tuple[list[Result], int]:
         """Rows to grow on, as many sets as partitions allow, and how many a set has about."""
         data, session = self.data, self.data.session
-        n_parts = len(data.partitions)
-        each = min(self.partitions_per_tree, n_parts)
-        n_sites = max(1, n_parts // each)
-        folds = _pieces(self.fold) if self.fold is not None else [None] * n_parts
-        weights = _pieces(data.weight)
-        columns = (data.X, data.labels, weights, folds)
-        session = data.session
-        whole = [
-            session.each("part", _together, *(c if c[0] is not None else None for c in columns))
-        ][0]
+        folds = None if self.fold is None else _pieces(self.fold)
+        every = session.each("part", _together, data.X, data.labels, _pieces(data.weight), folds)
+        parts = [part for part, n in zip(every, data.partitions.lengths, strict=True) if n]
+        n_sites = max(1, len(parts) // min(self.partitions_per_tree, len(parts)))
         if self.shuffle:
-            whole = [
-                [
-                    session.each("draw", _drawn, [part], s, n_sites, int(seed), p)[0]
-                    for p, part in enumerate(whole)
-                ]
+            of_sites = [
+                session.each("draw", _drawn, parts, s, n_sites, seed, list(range(len(parts))))
                 for s in range(n_sites)
             ]
         else:
-            stops = np.linspace(0, n_parts, n_sites + 1).astype(int)
-            whole = [whole[a:b] for a, b in zip(stops[:-1], stops[1:], strict=True)]
-        sites = []
-        for own in whole:
+            stops = np.linspace(0, len(parts), n_sites + 1).astype(int)
+            of_sites = [parts[first:last] for first, last in pairwise(stops)]
+        sites: list[Result] = []
+        for own in of_sites:
             key = session.key("site")
             sites += session.run({key: session.task(key, _concatenated, *own)}, [key])
         return sites, data.n_rows // n_sites
@@ -166,21 +163,16 @@ class TreeGrower:
                 classification=self.classification,
                 n_rows=n_rows,
                 n_estimators=self.n_estimators,
-                random_state=seed + q,
+                random_state=(seed + q) % LARGEST_SEED,
                 n_classes=1 if data.classes is None else len(data.classes),
             )
         spec = unfitted(spec)
         name = seed_name(spec)
         if name is not None and spec.get_params(deep=False).get(name) is None:
-            spec.set_params(**{name: seed + q})
-        n_parts = len(data.partitions)
-        folds = _pieces(self.fold) if self.fold is not None else [None] * n_parts
-        target = _pieces(data.target)
-        weight = _pieces(data.weight)
-        known = None if self.fold is None else folds
-        parts = session.each(
-            "booster_rows", _without_fold, data.X, target, weight, known, q
-        )
+            spec.set_params(**{name: (seed + q) % LARGEST_SEED})
+        target, weight = _pieces(data.target), _pieces(data.weight)
+        folds = None if self.fold is None else _pieces(self.fold)
+        parts = session.each("booster_rows", _without_fold, data.X, target, weight, folds, q)
         lengths = session.gather(session.each("booster_rows", _length, parts))
         keep = [p for p, n in enumerate(lengths) if n]
         futures = session.futures(parts)
@@ -204,22 +196,15 @@ class TreeGrower:
         with session.watched(), warnings.catch_warnings():
             # Of partitions that move, and of threads: neither is the caller's to mend.
             warnings.simplefilter("ignore")
-            model = learner(client=session.client, **given) if library == "lightgbm" else learner(
-                **given
-            )
-            if library == "xgboost":
-                model.client = session.client
+            model = learner(**given)
+            model.client = session.client  # both take it as an attribute
             y = y.astype(np.int64) if self.classification else y
             model.fit(X, y, **({"sample_weight": w} if data.is_weighted else {}))
-            local = model.to_local() if hasattr(model, "to_local") else _local_xgboost(model, spec)
-        forest = import_forest(local, release=True)
+            local = model.to_local() if library == "lightgbm" else model.get_booster()
+        forest = import_forest(local)
         if data.classes is not None and forest.bare is not None:
-            from dataclasses import replace
-
             forest = replace(forest, bare=replace(forest.bare, classes=data.classes))
         if forest.feature_names is None and data.names is not None:
-            from dataclasses import replace
-
             forest = replace(forest, feature_names=tuple(data.names.tolist()))
         return forest
 
@@ -265,7 +250,8 @@ def _drawn(part: Any, site: int, n_sites: int, seed: int, p: int) -> tuple[Any, 
     """The rows of a partition that go to one site: every row goes to one of them."""
     n_rows = len(part[1])
     order = np.random.default_rng([abs(seed), 0, p]).permutation(n_rows)
-    rows = np.sort(order[site::n_sites])
+    # From another site on in every partition, so that all sites have as many rows.
+    rows = np.sort(order[(site + p) % n_sites :: n_sites])
     return tuple(None if column is None else column[rows] for column in part)
 
 
@@ -330,11 +316,3 @@ def grow_on_site(
         n_jobs=1,
     )
 
-
-def _local_xgboost(model: Any, spec: Any) -> Any:
-    """An ordinary estimator with the trees of a distributed one."""
-    local = unfitted(spec)
-    local._Booster = model.get_booster()
-    if hasattr(model, "n_classes_"):
-        local.n_classes_ = model.n_classes_
-    return local

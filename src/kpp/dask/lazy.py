@@ -189,7 +189,12 @@ def answer(
         X = X.rechunk({1: -1})
         if meta.ndim == 1:
             return X.map_blocks(
-                _of_array, model, question, options, drop_axis=1, dtype=meta.dtype,
+                _of_array,
+                model,
+                question,
+                options,
+                drop_axis=1,
+                dtype=meta.dtype,
                 meta=meta[:0],
             )
         return X.map_blocks(

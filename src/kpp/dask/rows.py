@@ -71,9 +71,7 @@ class Partitions:
     def zeros(self, shape: Sequence[int], axis: int = 0) -> Rows:
         """Zeros over the rows."""
         empty = [*shape[:axis], 0, *shape[axis + 1 :]]
-        parts = [
-            [*shape[:axis], n, *shape[axis + 1 :]] for n in self.lengths
-        ]
+        parts = [[*shape[:axis], n, *shape[axis + 1 :]] for n in self.lengths]
         # The only argument that differs from partition to partition.
         node = Node(np.zeros, [_PerPartition(parts)])
         return self.track(Rows(self, node, np.zeros(empty), axis))
@@ -261,11 +259,9 @@ class Rows(NDArrayOperatorsMixin):
         if ufunc is np.matmul:
             return _product(*inputs)
         ndim = max(np.ndim(array) for array in inputs)
-        axes = {
-            array.axis + ndim - array.ndim for array in inputs if isinstance(array, Rows)
-        }
+        axes = {array.axis + ndim - array.ndim for array in inputs if isinstance(array, Rows)}
         for array in inputs:
-            if not isinstance(array, Rows) and np.ndim(array) > ndim - min(axes):
+            if not isinstance(array, Rows) and np.ndim(array) >= ndim - min(axes):
                 along = np.shape(array)[min(axes) - ndim]
                 if along != 1:
                     raise TypeError(f"An array of {along} rows here, and rows on workers.")
@@ -533,12 +529,22 @@ def _run(partition: int, program: _Program, *inputs: Any) -> Any:
     ]
     for function, args, kwargs in program.calls:
         own = [
-            values[a] if isinstance(a, _Slot) else a[partition] if isinstance(a, _PerPartition) else a
+            values[a]
+            if isinstance(a, _Slot)
+            else a[partition]
+            if isinstance(a, _PerPartition)
+            else a
             for a in args
         ]
         values.append(function(*own, **kwargs))
     wanted = tuple(values[place] for place in program.wanted)
     return wanted if len(wanted) > 1 else wanted[0]
+
+
+def _argument(arg: Any, values: list[Any], partition: int) -> Any:
+    if isinstance(arg, _Slot):
+        return values[arg]
+    return arg[partition] if isinstance(arg, _PerPartition) else arg
 
 
 def _part(array: Any, p: int) -> Any:

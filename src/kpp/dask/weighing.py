@@ -50,9 +50,7 @@ class Weighing:
             return True
         return forest.statistics is not None and forest.statistics.grown_on_impurity
 
-    def weights(
-        self, spec: Any, forest: Forest, statistics: NodeStatistics | None
-    ) -> PathWeights:
+    def weights(self, spec: Any, forest: Forest, statistics: NodeStatistics | None) -> PathWeights:
         """Weights of the nodes; from statistics of rows where the trees alone do not say."""
         if self.coordinates == "leaf":
             return leaf_indicator_weights(forest)

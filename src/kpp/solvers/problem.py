@@ -96,7 +96,9 @@ def check_alphas(alphas: Any) -> FloatArray:
 
 def row_weight(sample_weight: Any, n_rows: int, vectors: Vectors = NUMPY) -> FloatArray:
     """Return the weights of the rows as float64; ones by default."""
-    return vectors.zeros((n_rows,)) + 1.0 if sample_weight is None else vectors.floats(sample_weight)
+    return (
+        vectors.zeros((n_rows,)) + 1.0 if sample_weight is None else vectors.floats(sample_weight)
+    )
 
 
 @one_blas_thread()
