@@ -183,6 +183,33 @@ def test_boosters_are_grown_by_their_own_dask_learners(client):
     assert alone.fit(X, y).map_.shape == local.map_.shape
 
 
+def test_a_blend_learns_weights_of_layers_that_were_fitted_on_workers(client, tmp_path):
+    X, y, _ = numbers()
+    rows, target = da.from_array(X, chunks=(350, 4)), da.from_array(y, chunks=350)
+    forests = [("trees", "extra-trees"), ("boosted", "lightgbm")]
+    model = DaskKPPRegressor(
+        forests, n_estimators=6, alpha=0.5, cv=2, random_state=0, client=client
+    )
+    local = model.fit(rows, target).to_local()
+    assert set(local.blend_weights_) == {"trees", "trees, bare", "boosted", "boosted, bare"}
+    assert min(local.blend_weights_.values()) >= 0
+    # The blend is the sum of its parts, and scores rows that no part has seen.
+    parts = sum(
+        fit.share * fit.scores(fit.part.make()) for fit in [*local.fits_, *local.bare_fits_]
+    )[:, 0]
+    constant = local.predict(X) - parts
+    assert_allclose(constant, constant[0], rtol=0, atol=1e-9)
+    own = local.fold_predictors_.scores(local.at(X))
+    chosen = own[local.fold_predictors_.fold_of_row, np.arange(N_ROWS), 0]
+    assert_allclose(chosen, local.oof_prediction_, rtol=0, atol=1e-9)
+    single = DaskKPPRegressor("extra-trees", n_estimators=6, alpha=0.5, random_state=0)
+    assert local.blend_score_ > -np.mean((y - y.mean()) ** 2) * 0.7
+    kpp.save(local, tmp_path / "model.kpp")
+    assert_allclose(kpp.load(tmp_path / "model.kpp").predict(X), local.predict(X), rtol=1e-12)
+    with pytest.raises(ValueError, match="keep_rows"):
+        single.set_params(forest="blend", keep_rows=False, client=client).fit(rows, target)
+
+
 def test_a_model_may_leave_its_rows_behind(client, tmp_path):
     X, y, _ = numbers()
     rows, target = da.from_array(X, chunks=(350, 4)), da.from_array(y, chunks=350)
@@ -257,8 +284,9 @@ def test_what_is_not_supported_is_refused_by_name(client):
     rows, target = da.from_array(X, chunks=(30, 4)), da.from_array(y, chunks=30)
     with pytest.raises(TypeError, match="KPPRegressor"):
         DaskKPPRegressor(client=client).fit(X, y)
-    with pytest.raises(ValueError, match="blend"):
-        DaskKPPRegressor("blend", client=client).fit(rows, target)
+    given = given_forest(X, y)
+    with pytest.raises(ValueError, match="given forests"):
+        DaskKPPRegressor(given, combine="blend", client=client).fit(rows, target)
     with pytest.raises(ValueError, match=r"cut alike|rows"):
         DaskKPPRegressor(client=client).fit(rows, target[:40])
     frame = dd.from_pandas(pd.DataFrame({"a": range(60), "town": ["x", "y"] * 30}), npartitions=2)

@@ -111,7 +111,7 @@ def test_more_rows_than_memory_are_spilled():
         spilled = {"most": 0}
 
         def look(self, r):
-            found = client.run(lambda dask_worker: dask_worker.data.slow.total_weight.memory)
+            found = client.run(lambda dask_worker: dask_worker.data.spilled_total.memory)
             spilled["most"] = max(spilled["most"], *found.values())
             return product(self, r)
 
@@ -131,7 +131,8 @@ def test_more_rows_than_memory_are_spilled():
 def test_a_scheduler_that_goes_away_is_said_and_nothing_is_left(monkeypatch):
     X, y, _ = numbers()
     forest = given_forest(X, y)
-    with cluster_of(1) as (cluster, client):
+    soon = {"distributed.comm.timeouts.connect": "2s"}
+    with dask.config.set(soon), cluster_of(1) as (cluster, client):
         model = DaskKPPRegressor(forest, alpha=0.05, tol=1e-10, client=client)
         gone = after(3, lambda: client.sync(cluster.scheduler.close), DaskMap.gram_matvec)
         monkeypatch.setattr(DaskMap, "gram_matvec", lambda self, r: gone(self, r))

@@ -46,6 +46,7 @@ def fitted_plan(
     parts: list[MapPart] | None,
     *,
     keep_rows: bool,
+    whole: MapBlock | None = None,
 ) -> tuple[FittedPlan, list[tuple[AnyArray, AnyArray]] | None, AnyArray]:
     """All that the fit has found, as `kpp.models` has it, the folds and the numbers of the rows.
 
@@ -65,10 +66,13 @@ def fitted_plan(
         For each fold the trees that have not seen it, of the map at no rows; all by default.
     keep_rows : bool
         Whether leaf ids and duals of all rows come here.
+    whole : MapBlock, optional
+        The map at all rows, where it is here already.
     """
     n_rows = data.n_rows if keep_rows else 0
     rows = np.arange(n_rows)
-    whole = at_rows(block) if keep_rows else block.embedding
+    if whole is None:
+        whole = at_rows(block) if keep_rows else block.embedding
     n_scores = len(layer.intercept)
     dual = layer.dual.collect() if keep_rows else np.zeros((0, n_scores))
     # From the duals again, so that a file that keeps these keeps the coefficients.

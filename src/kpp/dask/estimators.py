@@ -10,23 +10,25 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from kpp._checks import check_choice
 from kpp._progress import Progress
 from kpp.dask.assembling import fingerprints, fitted_plan, keeps_rows
+from kpp.dask.blending import GrownForest, blend_specs, fit_dask_blend
 from kpp.dask.data import DaskData, read_data
 from kpp.dask.fitting import fit_layer
 from kpp.dask.folds import draw_folds, given_folds
 from kpp.dask.growing import TreeGrower, seeds_of
 from kpp.dask.lazy import LazyAnswers
 from kpp.dask.losses import class_weights
-from kpp.dask.maps import DaskMap
+from kpp.dask.maps import DaskMap, part_of
 from kpp.dask.rows import Rows
-from kpp.dask.session import Result, Session
+from kpp.dask.session import Session
 from kpp.dask.weighing import Weighing, statistics_on
 from kpp.forest.arrays import Forest
 from kpp.forest.grow import grow_forest, is_grown
+from kpp.forest.steps import moving_splits
 from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.geometry.weights import path_weights
 from kpp.models import KPPClassifier, KPPRegressor
-from kpp.models.blocks import Blocks, forest_specs
+from kpp.models.blocks import COMBINATIONS, Blocks, forest_specs
 from kpp.models.fits import MapPart
 from kpp.models.grower import GROWING, check_map_parameters
 from kpp.models.linear import KPPLinearModel
@@ -37,7 +39,7 @@ from kpp.models.tasks import Classification, Regression, Task
 # Parameters that the ordinary estimators have, too.
 SHARED = (
     *("forest", "n_estimators", "node_weight", "leaf_weight", "coordinates", "normalize"),
-    *("alpha", "alphas", "cv", "fit_intercept", "tol", "max_iter", "random_state"),
+    *("alpha", "alphas", "cv", "combine", "fit_intercept", "tol", "max_iter", "random_state"),
 )
 
 
@@ -58,6 +60,7 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         alpha: Any = "auto",
         alphas: Any = None,
         cv: int = 5,
+        combine: str = "auto",
         fit_intercept: bool = True,
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -77,6 +80,7 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         self.alpha = alpha
         self.alphas = alphas
         self.cv = cv
+        self.combine = combine
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
@@ -128,8 +132,10 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         return self._fitted()
 
     def _regime(self) -> str:
-        given = all(is_grown(spec) for _, spec in forest_specs(self.forest))
-        return "fixed" if given else "shared"
+        return "fixed" if all(is_grown(spec) for _, spec in self._specs()) else "shared"
+
+    def _specs(self) -> list[tuple[str, Any]]:
+        return blend_specs() if _is_named_blend(self.forest) else forest_specs(self.forest)
 
     # The parts of a fit.
 
@@ -158,12 +164,12 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         if not given and not self.shuffle and self.partitions_per_tree < len(data.partitions):
             data.warn_of_skew()
         task = self._task_of(data)
-        is_auto = isinstance(self.alpha, str)
+        is_auto, is_blend = isinstance(self.alpha, str), self._is_blend(given)
         seed, *seeds = seeds_of(self.random_state, 1 + len(specs))
         fold, n_folds = None, 1
         if folds is not None:
             fold, n_folds = given_folds(data, folds, X)
-        elif is_auto:
+        elif is_auto or is_blend:
             fold, n_folds = draw_folds(data, self.cv, seed), int(self.cv)
         settings = LayerSettings(
             task=task,
@@ -178,26 +184,37 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         weighing = Weighing(
             self.node_weight, self.leaf_weight, self.coordinates, self.normalize, not given
         )
+        parts = groups = None
         if given:
-            whole, parts = self._given_map(specs, data, weighing), None
-            block, groups = DaskMap.on(data.partitions, whole, data.X), None
+            whole = self._given_map(specs, data, weighing)
+            block = DaskMap.on(data.partitions, whole, data.X)
         else:
+            in_groups = is_auto or is_blend
             grower = TreeGrower(
                 data,
                 classification,
                 self.n_estimators,
                 int(self.partitions_per_tree),
                 bool(self.shuffle),
-                self.random_state,
-                fold if is_auto else None,
-                n_folds if is_auto else 1,
+                fold if in_groups else None,
+                n_folds if in_groups else 1,
+                is_blend,
             )
-            block, parts, groups = self._grown(specs, data, grower, weighing, seeds, progress)
-        layer = fit_layer(data, block, settings, fold, n_folds if is_auto else 0, groups)
-        keep = keeps_rows(self.keep_rows, data.n_rows, block.embedding)
-        plan, own_folds, rows = fitted_plan(data, block, layer, task, fold, parts, keep_rows=keep)
-        self._describe(model, data, specs, layer_folds=own_folds, rows=rows, given=given)
-        model.constant_ = task.constant(*_constants(data, task))
+            grown = self._grow(specs, data, grower, weighing, seeds, progress)
+            if not is_blend:
+                block, parts, groups = self._on_one_map(data, grown, grower)
+        if is_blend:
+            assert fold is not None
+            keep, rows = True, np.arange(data.n_rows)
+            plan, own_folds = fit_dask_blend(data, grown, settings, fold)
+        else:
+            layer = fit_layer(data, block, settings, fold, n_folds if is_auto else 0, groups)
+            keep = keeps_rows(self.keep_rows, data.n_rows, block.embedding)
+            plan, own_folds, rows = fitted_plan(
+                data, block, layer, task, fold, parts, keep_rows=keep
+            )
+        self._describe(model, data, layer_folds=own_folds, rows=rows, given=given)
+        model.constant_ = task.constant(*_constants(data))
         model.row_fingerprints_ = fingerprints(data) if keep else None
         model.sample_weight_ = data.weight.collect() if keep and data.is_weighted else None
         kind = "given" if folds is not None else "stratified" if classification else "random"
@@ -206,20 +223,26 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             folds=kind if own_folds else "none",
             is_weighted=sample_weight is not None,
             target=data.target.collect() if keep else None,
-            blocks=Blocks(specs, isinstance(self.forest, list)),
+            blocks=Blocks(specs, is_blend or isinstance(self.forest, list), is_blend),
         )
         model._keep(plan, task)
         return model
 
+    def _is_blend(self, given: bool) -> bool:
+        """Whether every forest has a linear layer of its own."""
+        check_choice("combine", self.combine, COMBINATIONS)
+        several = isinstance(self.forest, list) or _is_named_blend(self.forest)
+        is_blend = self.combine == "blend" or (self.combine == "auto" and several and not given)
+        if is_blend and given:
+            raise ValueError("combine='blend' of given forests is not supported on Dask yet.")
+        if is_blend and self.keep_rows is False:
+            raise ValueError("A blend keeps its rows: use keep_rows='auto', or combine='joint'.")
+        return is_blend
+
     def _check(self) -> list[tuple[str, Any]]:
         """Check the parameters; return the forests."""
         check_map_parameters(self)
-        if isinstance(self.forest, str) and self.forest == "blend":
-            raise ValueError(
-                "forest='blend' is not supported on Dask yet: give one forest by its name, or a "
-                "list of them, which are put into one linear layer."
-            )
-        specs = forest_specs(self.forest)
+        specs = self._specs()
         grown = [is_grown(spec) for _, spec in specs]
         if any(grown) and not all(grown):
             raise ValueError("Either all forests are given, or all are grown; got some of each.")
@@ -251,7 +274,7 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             blocks.append((name, weighing.map(spec, forest)))
         return BlockMap(blocks) if isinstance(self.forest, list) else blocks[0][1]
 
-    def _grown(
+    def _grow(
         self,
         specs: list[tuple[str, Any]],
         data: DaskData,
@@ -259,24 +282,29 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         weighing: Weighing,
         seeds: list[int],
         progress: Progress,
-    ) -> tuple[DaskMap, list[MapPart] | None, list[DaskMap] | None]:
-        """Grow all forests; the map, and for each fold the part that has not seen it."""
-        blocks: list[tuple[str, MapBlock]] = []
-        slices: list[list[slice]] = []
-        weights: list[list[Any]] = []
+    ) -> list[GrownForest]:
+        """Grow all forests, in groups that each miss a fold."""
+        found = []
         for k, ((name, spec), seed) in enumerate(zip(specs, seeds, strict=True)):
             progress(GROWING, k, len(specs))
             forests = grower.grow(spec, seed)
             stops = np.cumsum([0, *(forest.n_trees for forest in forests)]).tolist()
             joined = Forest.concatenate(forests)
             own = [slice(*stops[q : q + 2]) for q in range(grower.n_folds)]
-            found, of_groups = _weighed(spec, joined, own, data, grower, weighing)
-            blocks.append((name, found))
-            slices.append(own)
-            weights.append(of_groups)
+            moving = moving_splits(joined, data.classes) if grower.blends else None
+            weighed, weights = _weighed(spec, joined, own, data, grower, weighing, moving)
+            has_bare = moving is not None
+            found.append(GrownForest(name, weighed, own, weights, forests, has_bare))
         progress(GROWING, len(specs), len(specs))
-        is_list = isinstance(self.forest, list)
-        whole: MapBlock = BlockMap(blocks) if is_list else blocks[0][1]
+        return found
+
+    def _on_one_map(
+        self, data: DaskData, grown: list[GrownForest], grower: TreeGrower
+    ) -> tuple[DaskMap, list[MapPart] | None, list[DaskMap] | None]:
+        """All forests side by side, and for each fold the part that has not seen it."""
+        whole: MapBlock = grown[0].map
+        if isinstance(self.forest, list):
+            whole = BlockMap([(own.name, own.map) for own in grown])
         block = DaskMap.on(data.partitions, whole, data.X)
         if grower.fold is None:
             return block, None, None
@@ -284,8 +312,8 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             MapPart(
                 whole,
                 None,
-                tuple(own[q] for own in slices),
-                tuple(own[q] for own in weights),
+                tuple(own.trees[q] for own in grown),
+                tuple(own.weights[q] for own in grown),
             )
             for q in range(grower.n_folds)
         ]
@@ -295,7 +323,6 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         self,
         model: KPPLinearModel,
         data: DaskData,
-        specs: list[tuple[str, Any]],
         *,
         layer_folds: Any,
         rows: Any,
@@ -317,21 +344,6 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             model.classes_ = data.classes
 
 
-def part_of(block: DaskMap, part: MapPart) -> DaskMap:
-    """Some trees of a map, at the same rows; places of leaves are shared."""
-    session = block.partitions.session
-    embedding = part.make()
-    trees = part.trees
-    assert trees is not None
-    routed: list[Result] = session.each("trees", _trees_of, block.routed, tuple(trees))
-    return DaskMap(block.partitions, embedding, session.keep("map", embedding), routed)
-
-
-def _trees_of(routed: list[Any], trees: tuple[slice | None, ...]) -> list[Any]:
-    pairs = zip(routed, trees, strict=True)
-    return [own if chosen is None else own[chosen] for own, chosen in pairs]
-
-
 def _weighed(
     spec: Any,
     forest: Forest,
@@ -339,13 +351,14 @@ def _weighed(
     data: DaskData,
     grower: TreeGrower,
     weighing: Weighing,
+    moving: Any,
 ) -> tuple[PathMap, list[Any]]:
     """The map of a forest, and weights of its groups where these must not see their folds."""
     if weighing.by_trees_alone(spec, forest):
-        return weighing.map(spec, forest), [None] * len(groups)
+        return weighing.map(spec, forest, moving=moving), [None] * len(groups)
     plain = PathMap(forest, path_weights(forest, "uniform"), normalize=weighing.normalize)
     at = DaskMap.on(data.partitions, plain, data.X)
-    found = weighing.map(spec, forest, statistics_on(data, at, data.weight))
+    found = weighing.map(spec, forest, statistics_on(data, at, data.weight), moving)
     if grower.fold is None:
         return found, [None] * len(groups)
     own = []
@@ -353,11 +366,17 @@ def _weighed(
         part = part_of(at, MapPart(plain, None, (trees,), None))
         weight: Rows = data.weight * (grower.fold != q)
         group = forest.take_trees(trees)
-        own.append(weighing.weights(spec, group, statistics_on(data, part, weight)))
+        at_group = None if moving is None else moving[forest.nodes_of(trees)]
+        statistics = statistics_on(data, part, weight)
+        own.append(weighing.weights(spec, group, statistics, at_group))
     return found, own
 
 
-def _constants(data: DaskData, task: Task) -> tuple[Any, Any]:
+def _is_named_blend(forest: Any) -> bool:
+    return isinstance(forest, str) and forest == "blend"
+
+
+def _constants(data: DaskData) -> tuple[Any, Any]:
     """Rows whose constant is that of all rows: one for each class, or the mean."""
     if data.classes is not None:
         n_classes = len(data.classes)
@@ -376,8 +395,9 @@ class DaskKPPRegressor(RegressorMixin, DaskKPPModel):
     forest : str, estimator, Forest, FrozenEstimator or list, default="extra-trees"
         What to embed with. A name or an estimator is grown on the workers: averaged trees each on
         its own partitions, "lightgbm" and "xgboost" by their own Dask learners on all rows. A
-        `Forest` or ``FrozenEstimator`` is used as it is (the regime "fixed"). A list of (name,
-        forest) is put into one linear layer; "blend" is not supported on Dask yet.
+        `Forest` or ``FrozenEstimator`` is used as it is (the regime "fixed"). "blend" is extra
+        trees and the booster that is installed, without main effects; a list of (name, forest) is
+        blended likewise, see `combine`.
     n_estimators : int, default=100
         Trees of a forest given by name.
     node_weight, leaf_weight, coordinates, normalize
@@ -388,6 +408,10 @@ class DaskKPPRegressor(RegressorMixin, DaskKPPModel):
         Grid for "auto".
     cv : int, default=5
         Number of folds; every partition draws its own rows.
+    combine : {"auto", "blend", "joint"}, default="auto"
+        Whether several forests have a linear layer each, and weights learned out of fold, or one
+        layer together. "auto" is "blend", but for given forests "joint". The weights of a blend are
+        learned here, from scores that come with its rows.
     fit_intercept : bool, default=True
         Whether an unpenalised intercept is fitted.
     tol : float, default=1e-4
@@ -433,7 +457,7 @@ class DaskKPPRegressor(RegressorMixin, DaskKPPModel):
 
     def _local(self) -> KPPRegressor:
         shared = {name: getattr(self, name) for name in SHARED}
-        return KPPRegressor(regime=self._regime(), combine="joint", main_effects=None, **shared)
+        return KPPRegressor(regime=self._regime(), main_effects=None, **shared)
 
     def _task_of(self, data: DaskData) -> Regression:
         n_targets = data.n_targets
@@ -450,8 +474,9 @@ class DaskKPPClassifier(ClassifierMixin, DaskKPPModel):
     forest : str, estimator, Forest, FrozenEstimator or list, default="extra-trees"
         What to embed with. A name or an estimator is grown on the workers: averaged trees each on
         its own partitions, "lightgbm" and "xgboost" by their own Dask learners on all rows. A
-        `Forest` or ``FrozenEstimator`` is used as it is (the regime "fixed"). A list of (name,
-        forest) is put into one linear layer; "blend" is not supported on Dask yet.
+        `Forest` or ``FrozenEstimator`` is used as it is (the regime "fixed"). "blend" is extra
+        trees and the booster that is installed, without main effects; a list of (name, forest) is
+        blended likewise, see `combine`.
     n_estimators : int, default=100
         Trees of a forest given by name.
     node_weight, leaf_weight, coordinates, normalize
@@ -462,6 +487,10 @@ class DaskKPPClassifier(ClassifierMixin, DaskKPPModel):
         Grid for "auto".
     cv : int, default=5
         Number of folds; every partition draws its own rows.
+    combine : {"auto", "blend", "joint"}, default="auto"
+        Whether several forests have a linear layer each, and weights learned out of fold, or one
+        layer together. "auto" is "blend", but for given forests "joint". The weights of a blend are
+        learned here, from scores that come with its rows.
     class_weight : dict or "balanced", default=None
         Weights of the classes.
     fit_intercept : bool, default=True
@@ -519,6 +548,7 @@ class DaskKPPClassifier(ClassifierMixin, DaskKPPModel):
         alpha: Any = "auto",
         alphas: Any = None,
         cv: int = 5,
+        combine: str = "auto",
         class_weight: Any = None,
         fit_intercept: bool = True,
         tol: float = 1e-4,
@@ -540,6 +570,7 @@ class DaskKPPClassifier(ClassifierMixin, DaskKPPModel):
             alpha=alpha,
             alphas=alphas,
             cv=cv,
+            combine=combine,
             fit_intercept=fit_intercept,
             tol=tol,
             max_iter=max_iter,
@@ -561,7 +592,6 @@ class DaskKPPClassifier(ClassifierMixin, DaskKPPModel):
         shared = {name: getattr(self, name) for name in SHARED}
         return KPPClassifier(
             regime=self._regime(),
-            combine="joint",
             main_effects=None,
             class_weight=self.class_weight,
             **shared,

@@ -102,6 +102,8 @@ def fit_layer(
     fold: Rows | None = None,
     n_folds: int = 0,
     groups: list[DaskMap] | None = None,
+    *,
+    is_relative: bool = True,
 ) -> DaskLayer:
     """Choose alpha, where it is not given, and fit the layer.
 
@@ -119,6 +121,8 @@ def fit_layer(
         Number of folds.
     groups : list of DaskMap, optional
         For each fold the map that has not seen it; the model's own by default.
+    is_relative : bool
+        Whether alpha is carried relative to the scale of the maps of the folds.
 
     Returns
     -------
@@ -129,8 +133,8 @@ def fit_layer(
     alpha = settings.alpha
     if alpha is None:
         assert fold is not None
-        is_relative = groups is not None
         maps = [block] * n_folds if groups is None else groups
+        is_relative = is_relative and groups is not None
         board = DaskBoard(data, fold, maps, settings, unit, is_relative=is_relative)
         taus, cv_scores, best = search(board, settings, unit)
         alpha = float(taus[best] * unit)

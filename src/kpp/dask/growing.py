@@ -19,6 +19,7 @@ from kpp.forest.arrays import Forest
 from kpp.forest.boosters import library_of, seed_name, unfitted
 from kpp.forest.grow import grow_forest, named_forest, traits_of
 from kpp.forest.importers import import_forest
+from kpp.models.grower import BLEND_TREES
 
 LARGEST_SEED = np.iinfo(np.int32).max
 # Libraries whose own Dask learners see all partitions: the module, and the two learners.
@@ -44,12 +45,12 @@ class TreeGrower:
         From how many partitions the rows of one tree come.
     shuffle : bool
         Whether they are drawn from all partitions instead: as many rows, at random.
-    random_state : int, RandomState or None
-        Seed.
     fold : Rows, optional
         The fold of each row; the trees of a group never see theirs.
     n_folds : int
         Number of groups, 1 without folds.
+    blends : bool
+        Whether the forests are blended: averaged ones have more trees then.
     """
 
     data: DaskData
@@ -57,9 +58,9 @@ class TreeGrower:
     n_estimators: int
     partitions_per_tree: int
     shuffle: bool
-    random_state: Any
     fold: Rows | None = None
     n_folds: int = 1
+    blends: bool = False
 
     def grow(self, spec: Any, seed: int) -> list[Forest]:
         """Grow one forest, in groups that each miss a fold.
@@ -124,13 +125,15 @@ class TreeGrower:
         ]
 
     def _trees(self, spec: Any) -> int:
-        return self.n_estimators if isinstance(spec, str) else int(spec.n_estimators)
+        if not isinstance(spec, str):
+            return int(getattr(spec, "n_estimators", 1))
+        return self.n_estimators * (BLEND_TREES[self.classification] if self.blends else 1)
 
     def _sites(self, seed: int) -> tuple[list[Result], int]:
         """Rows to grow on, as many sets as partitions allow, and how many a set has about."""
         data, session = self.data, self.data.session
-        folds = None if self.fold is None else _pieces(self.fold)
-        every = session.each("part", _together, data.X, data.labels, _pieces(data.weight), folds)
+        folds = None if self.fold is None else pieces_of(self.fold)
+        every = session.each("part", _together, data.X, data.labels, pieces_of(data.weight), folds)
         parts = [part for part, n in zip(every, data.partitions.lengths, strict=True) if n]
         n_sites = max(1, len(parts) // min(self.partitions_per_tree, len(parts)))
         if self.shuffle:
@@ -170,8 +173,8 @@ class TreeGrower:
         name = seed_name(spec)
         if name is not None and spec.get_params(deep=False).get(name) is None:
             spec.set_params(**{name: (seed + q) % LARGEST_SEED})
-        target, weight = _pieces(data.target), _pieces(data.weight)
-        folds = None if self.fold is None else _pieces(self.fold)
+        target, weight = pieces_of(data.target), pieces_of(data.weight)
+        folds = None if self.fold is None else pieces_of(self.fold)
         parts = session.each("booster_rows", _without_fold, data.X, target, weight, folds, q)
         lengths = session.gather(session.each("booster_rows", _length, parts))
         keep = [p for p, n in enumerate(lengths) if n]
@@ -215,6 +218,15 @@ def seeds_of(random_state: Any, n: int) -> list[int]:
     return [int(random.randint(LARGEST_SEED)) for _ in range(n)]
 
 
+def pieces_of(rows: Rows) -> list[Result]:
+    """The pieces of an array, as results of their own."""
+    pieces = rows.pieces()
+    if all(item is None for _, item in pieces):
+        return [part for part, _ in pieces]
+    session = rows.partitions.session
+    return session.each("take", _item, [part for part, _ in pieces], pieces[0][1])
+
+
 # On a worker.
 
 
@@ -223,15 +235,6 @@ class _Sent:
 
     def __init__(self, value: Any) -> None:
         self.value = value
-
-
-def _pieces(rows: Rows) -> list[Result]:
-    """The pieces of an array, as results of their own."""
-    pieces = rows.pieces()
-    if all(item is None for _, item in pieces):
-        return [part for part, _ in pieces]
-    session = rows.partitions.session
-    return session.each("take", _item, [part for part, _ in pieces], pieces[0][1])
 
 
 def _item(value: Any, item: Any) -> Any:
@@ -315,4 +318,3 @@ def grow_on_site(
         feature_names=names.value,
         n_jobs=1,
     )
-

@@ -27,6 +27,7 @@ from kpp.dask.rows import DaskVectors, Partitions, Rows, add
 from kpp.dask.session import Result
 from kpp.geometry.composed import named_blocks
 from kpp.geometry.maps import MapBlock, PathMap
+from kpp.models.fits import MapPart
 
 MOST_SHORT = np.iinfo(np.uint16).max + 1
 
@@ -189,7 +190,32 @@ class DaskMap:
         return self.partitions.rows(parts, np.zeros((0, *r.shape[1:])))
 
 
+def part_of(block: DaskMap, part: MapPart) -> DaskMap:
+    """Some trees of a map, at the same rows.
+
+    Parameters
+    ----------
+    block : DaskMap
+        All trees.
+    part : MapPart
+        Of the same map at no rows.
+
+    Returns
+    -------
+    map : DaskMap
+    """
+    session, embedding = block.partitions.session, part.make()
+    assert part.trees is not None
+    routed = session.each("trees", _trees_of, block.routed, tuple(part.trees))
+    return DaskMap(block.partitions, embedding, session.keep("map", embedding), routed)
+
+
 # Functions of one partition, or of what is known of all.
+
+
+def _trees_of(routed: list[AnyArray], trees: tuple[slice | None, ...]) -> list[AnyArray]:
+    pairs = zip(routed, trees, strict=True)
+    return [own if chosen is None else own[chosen] for own, chosen in pairs]
 
 
 def routed_rows(embedding: MapBlock, X: Any) -> list[AnyArray]:

@@ -16,32 +16,11 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from kpp._typing import AnyArray, FloatArray
+from kpp.dask.programs import Node, PerPartition, Program, program_of, run_program
 from kpp.dask.session import Result, Session
 
 # Up to so many partitions their numbers come here one by one: another round of tasks costs more.
 FEW_PARTITIONS = 32
-
-
-class Node:
-    """A value on every partition: known, or written down as a call of a function on others."""
-
-    __slots__ = ("args", "function", "item", "kwargs", "parts")
-
-    def __init__(
-        self,
-        function: Callable[..., Any] | None = None,
-        args: Sequence[Any] = (),
-        kwargs: dict[str, Any] | None = None,
-        parts: list[Result] | None = None,
-    ) -> None:
-        self.function, self.args, self.kwargs = function, tuple(args), kwargs or {}
-        self.parts = parts
-        self.item: int | None = None
-
-    def known_as(self, parts: list[Result], item: int | None) -> None:
-        """Remember where the value is, and forget how it was made."""
-        self.parts, self.item = parts, item
-        self.function, self.args, self.kwargs = None, (), {}
 
 
 class Partitions:
@@ -73,7 +52,7 @@ class Partitions:
         empty = [*shape[:axis], 0, *shape[axis + 1 :]]
         parts = [[*shape[:axis], n, *shape[axis + 1 :]] for n in self.lengths]
         # The only argument that differs from partition to partition.
-        node = Node(np.zeros, [_PerPartition(parts)])
+        node = Node(np.zeros, [PerPartition(parts)])
         return self.track(Rows(self, node, np.zeros(empty), axis))
 
     def track(self, rows: Rows) -> Rows:
@@ -91,15 +70,15 @@ class Partitions:
         """Compute some nodes, and keep their values; what they are made of is not kept."""
         if not nodes:
             return
-        steps, inputs = _program(nodes)
+        steps, inputs = program_of(nodes)
         places = [steps.place[id(node)] for node in nodes]
         columns = [node.parts for node in inputs]
         items = [node.item for node in inputs]
         parts = self.session.each(
             "rows",
-            _run,
+            run_program,
             list(range(len(self))),
-            _Program(steps.calls, items, places),
+            Program(steps.calls, items, places),
             *columns,
         )
         for k, node in enumerate(nodes):
@@ -204,9 +183,6 @@ class Rows(NDArrayOperatorsMixin):
 
     def __len__(self) -> int:
         return self.shape[0]
-
-    def __repr__(self) -> str:
-        return f"Rows(shape={self.shape}, partitions={len(self.partitions)})"
 
     def __array__(self, *args: Any, **kwargs: Any) -> AnyArray:
         raise TypeError(
@@ -468,83 +444,7 @@ class DaskBasis:
         return [*self._blocks[:n_blocks], *self._open[:rest]]
 
 
-# What is written down, as a program of one partition.
-
-
-class _PerPartition(list[Any]):
-    """An argument that differs from partition to partition."""
-
-
-class _Slot(int):
-    """The place of a value in a program."""
-
-
-class _Steps:
-    def __init__(self) -> None:
-        self.calls: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = []
-        self.place: dict[int, _Slot] = {}
-
-
-class _Program:
-    """Calls, one after the other; the first values are the inputs."""
-
-    def __init__(self, calls: Any, items: list[int | None], wanted: list[int]) -> None:
-        self.calls, self.items, self.wanted = calls, items, wanted
-
-
-def _program(nodes: list[Node]) -> tuple[_Steps, list[Node]]:
-    """Calls that make the nodes from known ones, in an order in which they can be made."""
-    inputs: list[Node] = []
-    order: list[Node] = []
-    seen: set[int] = set()
-    # Without recursion: what a loop of a solver has written down may be long.
-    waiting: list[tuple[Node, bool]] = [(node, False) for node in reversed(nodes)]
-    while waiting:
-        node, is_ready = waiting.pop()
-        if is_ready:
-            order.append(node)
-            continue
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if node.parts is not None:
-            inputs.append(node)
-            continue
-        waiting.append((node, True))
-        waiting += [(arg, False) for arg in reversed(node.args) if isinstance(arg, Node)]
-    steps = _Steps()
-    for place, node in enumerate([*inputs, *order]):
-        steps.place[id(node)] = _Slot(place)
-    for node in order:
-        args = tuple(steps.place[id(a)] if isinstance(a, Node) else a for a in node.args)
-        steps.calls.append((node.function, args, node.kwargs))
-    return steps, inputs
-
-
-def _run(partition: int, program: _Program, *inputs: Any) -> Any:
-    """Run a program on one partition."""
-    values = [
-        value if item is None else value[item]
-        for value, item in zip(inputs, program.items, strict=True)
-    ]
-    for function, args, kwargs in program.calls:
-        own = [
-            values[a]
-            if isinstance(a, _Slot)
-            else a[partition]
-            if isinstance(a, _PerPartition)
-            else a
-            for a in args
-        ]
-        values.append(function(*own, **kwargs))
-    wanted = tuple(values[place] for place in program.wanted)
-    return wanted if len(wanted) > 1 else wanted[0]
-
-
-def _argument(arg: Any, values: list[Any], partition: int) -> Any:
-    if isinstance(arg, _Slot):
-        return values[arg]
-    return arg[partition] if isinstance(arg, _PerPartition) else arg
+# Of one partition.
 
 
 def _part(array: Any, p: int) -> Any:
@@ -682,7 +582,7 @@ def _einsum(rule: str, *arrays: Rows) -> Any:
 
 
 def _einsum_of(first: AnyArray, rule: str, *others: AnyArray) -> AnyArray:
-    return np.einsum(rule, first, *others)
+    return _einsum_at(rule, first, *others)
 
 
 def _einsum_at(rule: str, *arrays: AnyArray) -> AnyArray:

@@ -22,6 +22,7 @@ from kpp.geometry.weights import (
     needs_statistics,
     path_weights,
 )
+from kpp.models.grower import raised_weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,25 +51,45 @@ class Weighing:
             return True
         return forest.statistics is not None and forest.statistics.grown_on_impurity
 
-    def weights(self, spec: Any, forest: Forest, statistics: NodeStatistics | None) -> PathWeights:
-        """Weights of the nodes; from statistics of rows where the trees alone do not say."""
+    def weights(
+        self,
+        spec: Any,
+        forest: Forest,
+        statistics: NodeStatistics | None,
+        moving: AnyArray | None = None,
+    ) -> PathWeights:
+        """Weights of the nodes; from statistics of rows where the trees alone do not say.
+
+        `moving` are splits that must not weigh nothing, of a blend.
+        """
         if self.coordinates == "leaf":
             return leaf_indicator_weights(forest)
         node_weight = self._node_weight(spec)
         is_gain = isinstance(node_weight, str) and node_weight == "gain"
         if not self.sees_labels and forest.statistics is None and is_gain:
             node_weight = "uniform"
-        return path_weights(
+        weights = path_weights(
             forest,
             node_weight,
             self.leaf_weight,
             statistics=forest.statistics if statistics is None else statistics,
             allow_no_mass=True,
         )
+        if moving is None:
+            return weights
+        raised = raised_weights(weights, moving, traits_of(spec).combines, forest)
+        return weights if raised is None else raised
 
-    def map(self, spec: Any, forest: Forest, statistics: NodeStatistics | None = None) -> PathMap:
+    def map(
+        self,
+        spec: Any,
+        forest: Forest,
+        statistics: NodeStatistics | None = None,
+        moving: AnyArray | None = None,
+    ) -> PathMap:
         """The map of a forest, at no rows."""
-        return PathMap(forest, self.weights(spec, forest, statistics), normalize=self.normalize)
+        weights = self.weights(spec, forest, statistics, moving)
+        return PathMap(forest, weights, normalize=self.normalize)
 
     def _node_weight(self, spec: Any) -> Any:
         alike = isinstance(self.node_weight, str) and traits_of(spec).by_columns_alone

@@ -199,8 +199,8 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     partition = model.partition_rows_
     if model.map_.shape[0] == 0:
         raise CannotSaveError(
-            f"Cannot save {where}: it has left its rows on a cluster, and a file keeps them. Fit it "
-            "with keep_rows=True."
+            f"Cannot save {where}: it has left its rows on a cluster, and a file keeps them. Fit "
+            "it with keep_rows=True."
         )
     fits = fits_fields(model.fits_, model, where)
     if fits is None and not isinstance(model.fits_, LostFits):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -13,7 +13,7 @@ from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray
 from kpp.forest.steps import bare_steps
 from kpp.geometry.maps import PathMap
-from kpp.models.blend_plans import BlendPlan
+from kpp.models.blend_plans import BlendBlock, BlendPlan
 from kpp.models.data import FitData
 from kpp.models.fits import BareFit, LinearFit, MapPart
 from kpp.models.fitting import FittedPlan, fit_plan
@@ -26,10 +26,14 @@ from kpp.solvers import stacking_weights
 # What is added to the name of a block for its bare ensemble.
 BARE = ", bare"
 BLENDING = "blending"
+# From a block, settings and whether alpha is relative to its layer.
+LayerFit = Callable[[BlendBlock, LayerSettings, bool], FittedPlan]
 
 
 @one_blas_thread()
-def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> FittedPlan:
+def fit_blend(
+    plan: BlendPlan, data: FitData, settings: LayerSettings, fit: LayerFit | None = None
+) -> FittedPlan:
     r"""Fit every block alone, and blend their scores.
 
     With :math:`K_b` the linear layer of block b and :math:`F_b` its bare ensemble,
@@ -48,6 +52,9 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
         All rows, in whose numbers the plan speaks.
     settings : LayerSettings
         Loss and alpha; a given alpha is that of every block.
+    fit : callable, optional
+        Fits the layer of a block, with these settings, and whether alpha is relative to the scale
+        of each map; by default here, where the rows are.
 
     Returns
     -------
@@ -63,11 +70,15 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
     names, scores = [], []
     fitted: dict[str, FittedPlan] = {}
     for block in plan.blocks:
-        own_plan = block.plan(plan.splits)
-        if is_given:
-            # The same number on every map: relative to its scale it would know what grew others.
-            own_plan = replace(own_plan, is_relative=False)
-        layer = fit_plan(own_plan, data, settings)
+        if fit is None:
+            own_plan = block.plan(plan.splits)
+            if is_given:
+                # The same number on every map: relative to its scale it would know what grew
+                # others.
+                own_plan = replace(own_plan, is_relative=False)
+            layer = fit_plan(own_plan, data, settings)
+        else:
+            layer = fit(block, settings, not is_given)
         fitted[block.name] = layer
         assert layer.out_of_fold is not None
         names.append(block.name)
