@@ -123,8 +123,8 @@ def mean_squared_spread(block: Embedding, weight: FloatArray) -> float:
     """
     total = vectors_of(block).total(weight)
     share = weight / total
-    square = share @ block.row_norms(squared=True)
-    spread = square - share @ block.gram_matvec(share)
+    square = float(share @ block.row_norms(squared=True))
+    spread = square - float(share @ block.gram_matvec(share))
     if spread <= 4 * np.finfo(float).eps * square:
         spread = 1.0  # all rows in one place: w is 0 for every alpha
     return float(spread * total / vectors_of(block).total(weight != 0))
