@@ -18,20 +18,18 @@ from kpp.dask.growing import TreeGrower, seeds_of
 from kpp.dask.lazy import LazyAnswers
 from kpp.dask.losses import class_weights
 from kpp.dask.maps import DaskMap, part_of
-from kpp.dask.rows import Rows
 from kpp.dask.session import Session
-from kpp.dask.weighing import Weighing, statistics_on
+from kpp.dask.weighing import Weighing
 from kpp.forest.arrays import Forest
 from kpp.forest.grow import grow_forest, is_grown
 from kpp.forest.steps import moving_splits
 from kpp.geometry.composed import BlockMap
-from kpp.geometry.maps import MapBlock, PathMap
-from kpp.geometry.weights import path_weights
+from kpp.geometry.maps import MapBlock
 from kpp.models import KPPClassifier, KPPRegressor
 from kpp.models.blocks import COMBINATIONS, Blocks, forest_specs
 from kpp.models.fits import MapPart
 from kpp.models.grower import GROWING, check_map_parameters
-from kpp.models.linear import KPPLinearModel
+from kpp.models.linear import KPPLinearModel, keep_fitted
 from kpp.models.record import FitRecord
 from kpp.models.selection import LayerSettings
 from kpp.models.tasks import Classification, Regression, Task
@@ -225,7 +223,7 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             target=data.target.collect() if keep else None,
             blocks=Blocks(specs, is_blend or isinstance(self.forest, list), is_blend),
         )
-        model._keep(plan, task)
+        keep_fitted(model, plan, task)
         return model
 
     def _is_blend(self, given: bool) -> bool:
@@ -292,7 +290,7 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             joined = Forest.concatenate(forests)
             own = [slice(*stops[q : q + 2]) for q in range(grower.n_folds)]
             moving = moving_splits(joined, data.classes) if grower.blends else None
-            weighed, weights = _weighed(spec, joined, own, data, grower, weighing, moving)
+            weighed, weights = weighing.of_groups(spec, joined, own, data, grower.fold, moving)
             has_bare = moving is not None
             found.append(GrownForest(name, weighed, own, weights, forests, has_bare))
         progress(GROWING, len(specs), len(specs))
@@ -342,34 +340,6 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         model.fit_rows_, model.folds_ = rows, layer_folds
         if isinstance(model, KPPClassifier):
             model.classes_ = data.classes
-
-
-def _weighed(
-    spec: Any,
-    forest: Forest,
-    groups: list[slice],
-    data: DaskData,
-    grower: TreeGrower,
-    weighing: Weighing,
-    moving: Any,
-) -> tuple[PathMap, list[Any]]:
-    """The map of a forest, and weights of its groups where these must not see their folds."""
-    if weighing.by_trees_alone(spec, forest):
-        return weighing.map(spec, forest, moving=moving), [None] * len(groups)
-    plain = PathMap(forest, path_weights(forest, "uniform"), normalize=weighing.normalize)
-    at = DaskMap.on(data.partitions, plain, data.X)
-    found = weighing.map(spec, forest, statistics_on(data, at, data.weight), moving)
-    if grower.fold is None:
-        return found, [None] * len(groups)
-    own = []
-    for q, trees in enumerate(groups):
-        part = part_of(at, MapPart(plain, None, (trees,), None))
-        weight: Rows = data.weight * (grower.fold != q)
-        group = forest.take_trees(trees)
-        at_group = None if moving is None else moving[forest.nodes_of(trees)]
-        statistics = statistics_on(data, part, weight)
-        own.append(weighing.weights(spec, group, statistics, at_group))
-    return found, own
 
 
 def _is_named_blend(forest: Any) -> bool:

@@ -49,7 +49,7 @@ class Steps:
 class Program:
     """Calls, one after the other; the first values are the inputs."""
 
-    def __init__(self, calls: Any, items: list[int | None], wanted: list[int]) -> None:
+    def __init__(self, calls: Any, items: list[int | None], wanted: Sequence[int]) -> None:
         self.calls, self.items, self.wanted = calls, items, wanted
 
 

@@ -10,7 +10,7 @@ from dask._task_spec import TaskRef
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.dask.data import DaskData
-from kpp.dask.maps import DaskMap, Outline
+from kpp.dask.maps import DaskMap, Outline, part_of
 from kpp.dask.rows import Rows, add
 from kpp.forest.arrays import Forest
 from kpp.forest.grow import traits_of
@@ -22,6 +22,7 @@ from kpp.geometry.weights import (
     needs_statistics,
     path_weights,
 )
+from kpp.models.fits import MapPart
 from kpp.models.grower import raised_weights
 
 
@@ -90,6 +91,52 @@ class Weighing:
         """The map of a forest, at no rows."""
         weights = self.weights(spec, forest, statistics, moving)
         return PathMap(forest, weights, normalize=self.normalize)
+
+    def of_groups(
+        self,
+        spec: Any,
+        forest: Forest,
+        groups: list[slice],
+        data: DaskData,
+        fold: Rows | None,
+        moving: AnyArray | None,
+    ) -> tuple[PathMap, list[PathWeights | None]]:
+        """The map of a forest, and weights of its groups where these must not see their folds.
+
+        Parameters
+        ----------
+        spec, forest
+            What was asked for, and what was grown.
+        groups : list of slice
+            The trees that have not seen each fold.
+        data : DaskData
+            Rows.
+        fold : Rows, optional
+            The fold of each row.
+        moving : bool array of shape (n_nodes,), optional
+            Splits that must not weigh nothing, of a blend.
+
+        Returns
+        -------
+        map : PathMap
+            At no rows.
+        weights : list of PathWeights or None
+            Of each group.
+        """
+        if self.by_trees_alone(spec, forest):
+            return self.map(spec, forest, moving=moving), [None] * len(groups)
+        plain = PathMap(forest, path_weights(forest, "uniform"), normalize=self.normalize)
+        at = DaskMap.on(data.partitions, plain, data.X)
+        found = self.map(spec, forest, statistics_on(data, at, data.weight), moving)
+        if fold is None:
+            return found, [None] * len(groups)
+        own: list[PathWeights | None] = []
+        for q, trees in enumerate(groups):
+            part = part_of(at, MapPart(plain, None, (trees,), None))
+            statistics = statistics_on(data, part, data.weight * (fold != q))
+            at_group = None if moving is None else moving[forest.nodes_of(trees)]
+            own.append(self.weights(spec, forest.take_trees(trees), statistics, at_group))
+        return found, own
 
     def _node_weight(self, spec: Any) -> Any:
         alike = isinstance(self.node_weight, str) and traits_of(spec).by_columns_alone

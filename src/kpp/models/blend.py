@@ -32,7 +32,7 @@ LayerFit = Callable[[BlendBlock, LayerSettings, bool], FittedPlan]
 
 @one_blas_thread()
 def fit_blend(
-    plan: BlendPlan, data: FitData, settings: LayerSettings, fit: LayerFit | None = None
+    plan: BlendPlan, data: FitData, settings: LayerSettings, fit_layer: LayerFit | None = None
 ) -> FittedPlan:
     r"""Fit every block alone, and blend their scores.
 
@@ -52,7 +52,7 @@ def fit_blend(
         All rows, in whose numbers the plan speaks.
     settings : LayerSettings
         Loss and alpha; a given alpha is that of every block.
-    fit : callable, optional
+    fit_layer : callable, optional
         Fits the layer of a block, with these settings, and whether alpha is relative to the scale
         of each map; by default here, where the rows are.
 
@@ -70,7 +70,7 @@ def fit_blend(
     names, scores = [], []
     fitted: dict[str, FittedPlan] = {}
     for block in plan.blocks:
-        if fit is None:
+        if fit_layer is None:
             own_plan = block.plan(plan.splits)
             if is_given:
                 # The same number on every map: relative to its scale it would know what grew
@@ -78,7 +78,7 @@ def fit_blend(
                 own_plan = replace(own_plan, is_relative=False)
             layer = fit_plan(own_plan, data, settings)
         else:
-            layer = fit(block, settings, not is_given)
+            layer = fit_layer(block, settings, not is_given)
         fitted[block.name] = layer
         assert layer.out_of_fold is not None
         names.append(block.name)
