@@ -23,13 +23,13 @@ MAY_USE = {
     "certificates": BELOW,
     "bounds": BELOW,
     "diagnostics": [*BELOW, "bounds"],
-    "dask": BELOW,
+    "dask": [*BELOW, *READERS],
     "io": [*BELOW, "export"],
     "views": [*BELOW, *READERS],
     "tables": [*BELOW, *READERS],
     "reports": [*BELOW, *READERS, "views", "tables"],
     "serve": [*BELOW, *READERS, "io", "views", "tables", "reports"],
-    "cli": [*BELOW, *READERS, "io", "views", "tables", "reports", "serve"],
+    "cli": [*BELOW, *READERS, "dask", "io", "views", "tables", "reports", "serve"],
 }
 
 # Known exceptions, to be emptied: a line whose exception is gone must be deleted.

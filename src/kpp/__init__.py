@@ -86,6 +86,7 @@ __all__ = [
 _ROOMS = (
     "bounds",
     "certificates",
+    "dask",
     "diagnostics",
     "explanations",
     "export",

@@ -53,6 +53,7 @@ def fit(
     independent_duplicates: o.IndependentDuplicates = False,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
+    dask: o.Dask = None,
     out: o.Out = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -80,7 +81,12 @@ def fit(
         seed=seed,
         jobs=jobs,
     )
-    return run_fit(data, asked, out, Terminal(json=json, quiet=quiet))
+    terminal = Terminal(json=json, quiet=quiet)
+    if dask is not None:
+        from kpp.cli.dask import run_dask_fit
+
+        return run_dask_fit(data, asked, out, dask, terminal)
+    return run_fit(data, asked, out, terminal)
 
 
 @app.command()
@@ -106,12 +112,26 @@ def predict(
         ),
     ] = None,
     id_column: o.Id = None,
+    dask: o.Dask = None,
     out: o.Out = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> int:
     """Predict the rows of a raw file, as CSV."""
     from kpp.cli.predict import run_predict
+
+    if dask is not None:
+        from kpp.cli.dask import run_dask_predict
+
+        return run_dask_predict(
+            model,
+            data,
+            out,
+            dask,
+            proba=proba,
+            interval=interval,
+            terminal=Terminal(json=json, quiet=quiet),
+        )
 
     return run_predict(
         model,

@@ -124,6 +124,15 @@ Data = Annotated[
         show_default=False,
     ),
 ]
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Work on a Dask cluster: the address of its scheduler, or local. DATA is then Parquet "
+        "files, as 'data/*.parquet'.",
+        show_default=False,
+    ),
+]
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A file of kpp fit.", show_default=False)
 ]

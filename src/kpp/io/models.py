@@ -199,6 +199,11 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     if model.folds_ is not None:
         folds = [[_steps(train, writer), _steps(test, writer)] for train, test in model.folds_]
     partition = model.partition_rows_
+    if model.map_.shape[0] == 0:
+        raise CannotSaveError(
+            f"Cannot save {where}: it has left its rows on a cluster, and a file keeps them. Fit "
+            "it with keep_rows=True."
+        )
     fits = fits_fields(model.fits_, model, where)
     if fits is None and not isinstance(model.fits_, LostFits):
         raise CannotSaveError(f"Cannot save {where}: its linear layers are on trees of others.")

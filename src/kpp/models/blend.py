@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -28,10 +28,14 @@ from kpp.solvers import stacking_weights
 # What is added to the name of a block for its bare ensemble.
 BARE = ", bare"
 BLENDING = "blending"
+# From a block, settings and whether alpha is relative to its layer.
+LayerFit = Callable[[BlendBlock, LayerSettings, bool], FittedPlan]
 
 
 @one_blas_thread()
-def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> FittedPlan:
+def fit_blend(
+    plan: BlendPlan, data: FitData, settings: LayerSettings, fit_layer: LayerFit | None = None
+) -> FittedPlan:
     r"""Fit every block alone, and blend their scores.
 
     With :math:`K_b` the linear layer of block b and :math:`F_b` its bare ensemble,
@@ -50,6 +54,9 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
         All rows, in whose numbers the plan speaks.
     settings : LayerSettings
         Loss and alpha; a given alpha is that of every block.
+    fit_layer : callable, optional
+        Fits the layer of a block, with these settings, and whether alpha is relative to the scale
+        of each map; by default here, where the rows are.
 
     Returns
     -------
@@ -65,11 +72,15 @@ def fit_blend(plan: BlendPlan, data: FitData, settings: LayerSettings) -> Fitted
     names, scores = [], []
     fitted: dict[str, FittedPlan] = {}
     for block in plan.blocks:
-        own_plan = block.plan(plan.splits)
-        if is_given:
-            # The same number on every map: relative to its scale it would know what grew others.
-            own_plan = replace(own_plan, is_relative=False)
-        layer = fit_plan(own_plan, data, settings)
+        if fit_layer is None:
+            own_plan = block.plan(plan.splits)
+            if is_given:
+                # The same number on every map: relative to its scale it would know what grew
+                # others.
+                own_plan = replace(own_plan, is_relative=False)
+            layer = fit_plan(own_plan, data, settings)
+        else:
+            layer = fit_layer(block, settings, not is_given)
         fitted[block.name] = layer
         assert layer.out_of_fold is not None
         names.append(block.name)

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from kpp._checks import check_choice
 from kpp._parallel import one_openmp_thread, run_blocks
 from kpp._progress import Progress
-from kpp._typing import AnyArray, FloatArray
+from kpp._typing import AnyArray
 from kpp.forest.arrays import Forest
 from kpp.forest.boosters import library_of, seed_name, unfitted
 from kpp.forest.coded import CodedRows
@@ -321,11 +321,10 @@ class Grower:
             raised = (
                 None
                 if moving is None
-                else _raised(weights, moving, traits_of(spec).combines, forest)
+                else raised_weights(weights, moving, traits_of(spec).combines, forest)
             )
             if raised is not None:
-                node_weight, leaves = raised, np.where(forest.is_leaf, weights.node, 0.0)
-                weights = path_weights(forest, raised, leaves if leaves.any() else None)
+                node_weight, weights = raised.node, raised
         block = PathMap(forest, weights, normalize=self.normalize, n_jobs=self.n_jobs)
         named = self.coordinates == "path" and isinstance(node_weight, str)
         if named and self.leaf_weight is None and statistics is forest.statistics:
@@ -543,20 +542,39 @@ def _inner(spec: Any) -> Any:
     return spec.estimator if is_grown(spec) and not isinstance(spec, Forest) else spec
 
 
-def _raised(
+def raised_weights(
     weights: PathWeights, moving: AnyArray, combines: str, forest: Forest
-) -> FloatArray | None:
-    """Node weights with a floor at moving splits; None where all of them are above it.
+) -> PathWeights | None:
+    """Weights with a floor at moving splits; None where all of them are above it.
 
     The gain of an averaging forest's own target falls with its steps, and needs a floor only where
     rounding has made it 0. A booster also steps where its rows are alike: there the floor is
     `LEAST_WEIGHT` of the mean positive weight.
+
+    Parameters
+    ----------
+    weights : PathWeights
+        As the parameters ask for.
+    moving : bool array of shape (n_nodes,)
+        Splits below which the bare ensemble steps.
+    combines : {"mean", "sum"}
+        How it adds up its trees.
+    forest : Forest
+        The trees.
+
+    Returns
+    -------
+    weights : PathWeights or None
     """
     node = np.where(forest.is_leaf, 0.0, weights.node)
     positive = node > 0
     least = LEAST_WEIGHT * float(node[positive].mean()) if positive.any() else 1.0
     lacking = moving & (node < least if combines == "sum" else ~positive)
-    return np.where(lacking, least, node) if lacking.any() else None
+    if not lacking.any():
+        return None
+    leaves = np.where(forest.is_leaf, weights.node, 0.0)
+    raised = np.where(lacking, least, node)
+    return path_weights(forest, raised, leaves if leaves.any() else None)
 
 
 def _is_gain(weight: Any) -> bool:

@@ -547,6 +547,21 @@ class KPPLinearModel(ShowsItsFit, ABC):
         return tags
 
 
+def keep_fitted(model: KPPLinearModel, fitted: FittedPlan, task: Task) -> None:
+    """Give a model what a fit has found elsewhere, as its own fit would.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Not fitted.
+    fitted : FittedPlan
+        The fit.
+    task : Task
+        Its task.
+    """
+    model._keep(fitted, task)
+
+
 def alpha_of(model: KPPLinearModel) -> float:
     """Return the penalty of a fitted model, where it has one.
 

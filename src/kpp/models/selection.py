@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -41,12 +41,13 @@ AROUND, AROUND_STEP, PILOT_ROWS = 2, 3, 250
 # all there is; for each block of a blend, whose numbers multiply, fewer still.
 COUNTED_TAUS = np.logspace(-4, 2, 13)
 COUNTED_TAUS_OF_BLOCKS = np.logspace(-3, 1, 5)
+CHOOSING = "choosing alpha"
 # How often the grid may grow beyond an edge, and by how many points each time.
 EXTENSIONS, EXTENSION_POINTS = 2, 5
 
 
-# From taus to scores, merits and how far each fit is from its solution.
-Grid = Callable[[FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+# From taus to merits, and how far each fit is from its solution.
+Grid = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 def counted_taus(*, is_blend: bool) -> FloatArray:
@@ -189,39 +190,73 @@ def select(
     -------
     selection : Selection
     """
-    loss, progress = settings.task.loss, settings.progress
     fits = []
     for fold in folds:
         # A fold's map has fewer trees, another mass and another spread: the same number alpha would
         # penalise more or less there than on the final map. The ratio to the spread carries over.
         own = settings.unit(fold.train, weight[fold.train_rows]) if is_relative else unit
         fits.append(_FoldFit(fold, target, weight, offset, settings, own))
+    board = _FoldBoard(fits, target, weight, settings)
+    taus, merits, best = search(board, settings, unit, is_offset=offset is not None)
+    kept, solutions = board.keep(float(taus[best]))
+    merits[best] = board.merit(kept)
+    return Selection(taus, merits, best, kept, solutions)
 
-    def out_of_fold(
-        points: FloatArray, tol: float, max_iter: int | None
+
+class Board(Protocol):
+    """The folds of a search, wherever their rows are."""
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+
+    @property
+    def pilot_rows(self) -> int:
+        """Test rows of the first fold."""
+
+    def merits(
+        self, taus: FloatArray, tol: float, max_iter: int | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Scores (n_points, n_rows, n_scores) by the folds that have not seen the rows."""
-        out = np.empty((len(points), len(weight), loss.n_scores))
-        residual = np.zeros((len(fits), len(points)))
-        done = count(1)
+        """Out-of-fold merits of taus, and how far the fits are from their solutions."""
 
-        def work(q: int) -> None:
-            out[:, folds[q].test_rows], residual[q] = fits[q].scores(points, tol, max_iter)
-            progress("choosing alpha", next(done), len(fits) + 1)
+    def pilot(self, taus: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The same on the test rows of the first fold alone."""
 
-        # Folds are larger pieces of work than the trees of a product: each has a thread.
-        progress("choosing alpha", 0, len(fits) + 1)
-        run_blocks(work, len(fits), settings.n_jobs)
-        return out, residual.max(axis=0)
+    def approach(self, taus: FloatArray) -> None:
+        """Solve for some taus from above in all other folds, so that others start close by."""
 
-    def score(scores: FloatArray) -> float:
-        return settings.task.merit(target, scores, weight, settings.scoring)
 
-    def grid(points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def search(
+    board: Board, settings: LayerSettings, unit: float, *, is_offset: bool = False
+) -> tuple[FloatArray, FloatArray, int]:
+    """Score a grid of taus, and extend it while its edge is best.
+
+    Parameters
+    ----------
+    board : Board
+        The folds.
+    settings : LayerSettings
+        Loss, grid, tolerances.
+    unit : float
+        The alpha of tau = 1 on the final map.
+    is_offset : bool
+        Whether scores are added to others, so that a very large tau may be best.
+
+    Returns
+    -------
+    taus : array of shape (n_alphas,)
+        The grid, rising.
+    merits : array of shape (n_alphas,)
+        Higher is better.
+    best : int
+        Position of the best.
+    """
+    loss = settings.task.loss
+
+    def grid(points: FloatArray) -> tuple[FloatArray, FloatArray]:
         # Another figure of merit may look at scores in ways in which a cut-off one misleads.
         limit = SEARCH_PRODUCTS if settings.scoring is None else None
-        scores, residual = out_of_fold(points, loss.search_tol, limit)
-        merits = np.array([score(s) for s in scores])
+        merits, residual = board.merits(points, loss.search_tol, limit)
         while limit is not None:
             best = _last_best(merits)
             # Beyond the best one itself its lower neighbour must be right.
@@ -231,27 +266,26 @@ def select(
                 break
             # Beyond some hundred products the user's own max_iter is the limit.
             limit = 2 * limit if limit < 500 else None
-            scores[open_], residual[open_] = out_of_fold(points[open_], loss.search_tol, limit)
-            merits[open_] = [score(s) for s in scores[open_]]
-        return scores, merits, residual
+            merits[open_], residual[open_] = board.merits(points[open_], loss.search_tol, limit)
+        return merits, residual
 
     taus = settings.grid(unit)
     # Another figure of merit need not fall once it has begun to.
     by_loss = settings.alphas is None and settings.scoring is None and len(taus) > FIRST_POINTS
     may_grow = settings.alphas is None and settings.taus is None
-    if by_loss and loss.n_scores > 1 and not loss.alphas_share_products and len(fits) > 1:
-        taus, scores, merits, residual = _around(taus, fits, grid, settings.n_jobs)
+    if by_loss and loss.n_scores > 1 and not loss.alphas_share_products and board.n_folds > 1:
+        taus, merits, residual = _around(taus, board, grid)
     elif by_loss and not loss.alphas_share_products:
-        taus, scores, merits, residual = _downward(taus, grid)
+        taus, merits, residual = _downward(taus, grid)
     else:
-        scores, merits, residual = grid(taus)
+        merits, residual = grid(taus)
     for extension in range(EXTENSIONS + 1):
         best = _last_best(merits)
         if not may_grow or 0 < best < len(taus) - 1 or len(taus) < 2:
             break
         if merits[best] - merits[1 if best == 0 else -2] <= loss.negligible:
             break  # next to a tie with its neighbour: nothing to gain beyond
-        if offset is not None and best > 0 and extension == EXTENSIONS:
+        if is_offset and best > 0 and extension == EXTENSIONS:
             break  # what the penalty shrinks to is best as it is
         if extension == EXTENSIONS:
             at = "lower" if best == 0 else "upper"
@@ -259,54 +293,101 @@ def select(
                 f"The best alpha lies on the {at} edge of the grid, even after extending it: the "
                 "scores may still improve beyond. Give your own alphas, or a fixed alpha.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
             break
         # The new points go on with the ratio of the old ones, on the side of the best.
         step = taus[1] / taus[0] if best == 0 else taus[-1] / taus[-2]
         powers = step ** np.arange(1, EXTENSION_POINTS + 1)
         more = taus[0] / powers[::-1] if best == 0 else taus[-1] * powers
-        pairs = list(zip((more, *grid(more)), (taus, scores, merits, residual), strict=True))
+        pairs = list(zip((more, *grid(more)), (taus, merits, residual), strict=True))
         if best != 0:
             pairs = [pair[::-1] for pair in pairs]
-        taus, scores, merits, residual = (np.concatenate(pair) for pair in pairs)
-    # The fits that are kept are those that made the predictions that are kept.
-    solutions: dict[int, FoldSolution] = {}
-    kept = np.empty_like(scores[best])
+        taus, merits, residual = (np.concatenate(pair) for pair in pairs)
+    return taus, merits, best
 
-    def keep(q: int) -> None:
-        solutions[q] = fits[q].at(float(taus[best]))
-        kept[folds[q].test_rows] = fits[q].predict(solutions[q].solutions)[0]
 
-    run_blocks(keep, len(fits), settings.n_jobs)
-    progress("choosing alpha", len(fits) + 1, len(fits) + 1)
-    merits[best] = score(kept)
-    return Selection(taus, merits, best, kept, [solutions[q] for q in range(len(fits))])
+@dataclass(frozen=True, eq=False)
+class _FoldBoard:
+    """Folds of rows that are here."""
+
+    fits: list[_FoldFit]
+    target: AnyArray
+    weight: FloatArray
+    settings: LayerSettings
+
+    @property
+    def n_folds(self) -> int:
+        return len(self.fits)
+
+    @property
+    def pilot_rows(self) -> int:
+        return len(self.fits[0].fold.test_rows)
+
+    def merits(
+        self, taus: FloatArray, tol: float, max_iter: int | None
+    ) -> tuple[FloatArray, FloatArray]:
+        fits, progress = self.fits, self.settings.progress
+        # Scores (n_taus, n_rows, n_scores) by the folds that have not seen the rows.
+        out = np.empty((len(taus), len(self.weight), self.settings.task.loss.n_scores))
+        residual = np.zeros((len(fits), len(taus)))
+        done = count(1)
+
+        def work(q: int) -> None:
+            out[:, fits[q].fold.test_rows], residual[q] = fits[q].scores(taus, tol, max_iter)
+            progress(CHOOSING, next(done), len(fits) + 1)
+
+        # Folds are larger pieces of work than the trees of a product: each has a thread.
+        progress(CHOOSING, 0, len(fits) + 1)
+        run_blocks(work, len(fits), self.settings.n_jobs)
+        return np.array([self.merit(scores) for scores in out]), residual.max(axis=0)
+
+    def merit(self, scores: FloatArray) -> float:
+        settings = self.settings
+        return settings.task.merit(self.target, scores, self.weight, settings.scoring)
+
+    def pilot(self, taus: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.fits[0].grid(taus)
+
+    def approach(self, taus: FloatArray) -> None:
+        others = self.fits[1:]
+        run_blocks(lambda q: others[q].approach(taus), len(others), self.settings.n_jobs)
+
+    def keep(self, tau: float) -> tuple[FloatArray, list[FoldSolution]]:
+        """The out-of-fold scores at one tau, and the fits that made them."""
+        # The fits that are kept are those that made the predictions that are kept.
+        fits, solutions = self.fits, {}
+        kept = np.empty((len(self.weight), self.settings.task.loss.n_scores))
+
+        def keep(q: int) -> None:
+            solutions[q] = fits[q].at(tau)
+            kept[fits[q].fold.test_rows] = fits[q].predict(solutions[q].solutions)[0]
+
+        run_blocks(keep, len(fits), self.settings.n_jobs)
+        self.settings.progress(CHOOSING, len(fits) + 1, len(fits) + 1)
+        return kept, [solutions[q] for q in range(len(fits))]
 
 
 def _around(
-    taus: FloatArray, fits: list[_FoldFit], grid: Grid, n_jobs: int | None
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    taus: FloatArray, board: Board, grid: Grid
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Find the best tau of one fold, and score all folds around it.
 
     Several scores make every product dear. The other folds come down to that place in larger
     steps, and see as many taus on either side as it takes for the best to lie within. Where the
     fold has many test rows, they see its best tau alone, once it is chosen.
     """
-    pilot = fits[0]
-    tried, _, merits, _ = _downward(taus, pilot.grid)
+    tried, merits, _ = _downward(taus, board.pilot)
     middle = len(taus) - len(tried) + _last_best(merits)
     # At the edge of the grid all folds must see whether it goes on.
-    if len(pilot.fold.test_rows) >= PILOT_ROWS and 0 < middle < len(taus) - 1:
-        # Scores and merit of all rows come with the fits that are kept.
-        unscored = np.zeros((1, *pilot.shape_of_scores))
-        return taus[middle : middle + 1], unscored, np.zeros(1), np.zeros(1)
+    if board.pilot_rows >= PILOT_ROWS and 0 < middle < len(taus) - 1:
+        # The merit of all rows comes with the fits that are kept.
+        return taus[middle : middle + 1], np.zeros(1), np.zeros(1)
     low, high = max(0, middle - AROUND), min(len(taus), middle + AROUND + 1)
-    steps = taus[high:][::-1][::AROUND_STEP]
-    run_blocks(lambda q: fits[q + 1].approach(steps), len(fits) - 1, n_jobs)
+    board.approach(taus[high:][::-1][::AROUND_STEP])
     found = grid(taus[low:high])
     while True:
-        best = _last_best(found[1])
+        best = _last_best(found[0])
         if best < AROUND and low > 0:
             first, low = low, max(0, low - AROUND)
             pairs = zip(grid(taus[low:first]), found, strict=True)
@@ -315,24 +396,22 @@ def _around(
             pairs = zip(found, grid(taus[last:high]), strict=True)
         else:
             return (taus[low:high], *found)
-        scores, merits, residual = (np.concatenate(pair) for pair in pairs)
-        found = scores, merits, residual
+        merits, residual = (np.concatenate(pair) for pair in pairs)
+        found = merits, residual
 
 
-def _downward(
-    taus: FloatArray, grid: Grid
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _downward(taus: FloatArray, grid: Grid) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Score the grid from its largest tau down, until the scores have fallen for long enough.
 
     Small alphas cost the most and seldom win; below the best one the scores only get worse.
     """
     first = len(taus) - FIRST_POINTS
     found = grid(taus[first:])
-    while first > 0 and _last_best(found[1]) < FALLING_POINTS:
+    while first > 0 and _last_best(found[0]) < FALLING_POINTS:
         below = max(0, first - FALLING_POINTS)
         pairs = zip(grid(taus[below:first]), found, strict=True)
-        scores, merits, residual = (np.concatenate(pair) for pair in pairs)
-        found = scores, merits, residual
+        merits, residual = (np.concatenate(pair) for pair in pairs)
+        found = merits, residual
         first = below
     return (taus[first:], *found)
 
@@ -363,9 +442,8 @@ class _FoldFit:
         own = None if offset is None else offset[rows]
         self._problem = settings.pose(fold.train, target[rows], weight[rows], own)
         self._target, self._weight = target, weight
-        self.shape_of_scores = (len(weight), settings.task.loss.n_scores)
 
-    def grid(self, taus: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def grid(self, taus: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Score taus on the test rows of this fold alone."""
         settings, rows = self._settings, self.fold.test_rows
         scores, residual = self.scores(taus, settings.task.loss.search_tol, SEARCH_PRODUCTS)
@@ -373,7 +451,7 @@ class _FoldFit:
         if not weight.any():
             weight = np.ones(len(rows))
         merits = [settings.task.merit(target, s, weight, settings.scoring) for s in scores]
-        return scores, np.array(merits), residual
+        return np.array(merits), residual
 
     def approach(self, taus: FloatArray) -> None:
         """Solve for some taus from above, so that others start close by."""

@@ -95,7 +95,8 @@ class KrylovSpace:
             Relative duality gaps.
         """
         if self._norm == 0:
-            return np.zeros((len(alphas), len(self._right))), np.zeros(len(alphas))
+            shape = (len(alphas), len(self._right))
+            return self._vectors.zeros(shape, axis=1), np.zeros(len(alphas))
         iterates = _Iterates(alphas, self._norm)
         # What earlier calls found serves these alphas too: the iterates cost numbers, not products.
         for theta, beta in zip(self._diagonal, self._beside, strict=True):

@@ -76,16 +76,17 @@ class NewtonProblem:
         offset: Any = None,
         fit_intercept: bool = True,
     ) -> None:
-        n_rows = block.shape[0]
-        weight = row_weight(sample_weight, n_rows)
+        n_rows, vectors = block.shape[0], vectors_of(block)
+        weight = row_weight(sample_weight, n_rows, vectors)
+        shape = (n_rows, loss.n_scores)
         self._objective = _Objective(
             product=_gram_product(block),
             loss=loss,
             target=loss.prepare(target),
-            offset=np.zeros((n_rows, loss.n_scores)) if offset is None else np.asarray(offset),
-            share=(weight / weight.sum())[:, None],
+            offset=vectors.zeros(shape) if offset is None else vectors.floats(offset),
+            share=(weight / vectors.total(weight))[:, None],
             fit_intercept=fit_intercept,
-            vectors=vectors_of(block),
+            vectors=vectors,
         )
         # A loss that is summed has its alpha here relative to the sum of the weights.
         self._total = 1.0 if loss.is_averaged else float(weight.sum())
@@ -98,8 +99,8 @@ class NewtonProblem:
     ) -> Solutions:
         """Solve for every alpha, each from the next larger ones; as in `logistic_path`."""
         alphas = check_alphas(alphas)
-        n_rows, n_scores = self._objective.offset.shape
-        dual = np.zeros((len(alphas), n_rows, n_scores))
+        n_scores = self._objective.offset.shape[1]
+        duals: list[FloatArray] = [self._objective.offset] * len(alphas)
         intercept = np.zeros((len(alphas), n_scores))
         n_iter, residual = np.zeros(len(alphas), dtype=np.int32), np.zeros(len(alphas))
         for k in np.argsort(-alphas, kind="stable"):
@@ -107,7 +108,7 @@ class NewtonProblem:
             v, b, n_iter[k], residual[k] = _newton(
                 self._objective, alpha / self._total, *self._start(alpha), tol, max_iter
             )
-            dual[k], intercept[k] = v, b
+            duals[k], intercept[k] = v, b
             self._known[alpha] = (v.astype(np.float32), b)  # a start needs no more digits
         converged = residual <= tol
         if warn and not converged.all():
@@ -120,7 +121,13 @@ class NewtonProblem:
                 stacklevel=4,
             )
         return Solutions(
-            alphas, dual, intercept, int(n_iter.sum()), residual, converged, n_iter_by_alpha=n_iter
+            alphas,
+            duals[0][None] if len(duals) == 1 else np.stack(duals),
+            intercept,
+            int(n_iter.sum()),
+            residual,
+            converged,
+            n_iter_by_alpha=n_iter,
         )
 
     def start_at(self, dual: FloatArray, intercept: FloatArray) -> None:
@@ -173,7 +180,8 @@ class _Objective:
     @cached_property
     def _null(self) -> tuple[FloatArray, float]:
         """The best intercept at v = 0, and the least curvature of the mean loss along it."""
-        n_rows, n_scores = self.offset.shape
+        shape = self.offset.shape
+        n_scores = shape[1]
         b = np.zeros(n_scores)
         if not self.fit_intercept:
             return b, np.inf
@@ -186,7 +194,7 @@ class _Objective:
             curvature = self.loss.curvature(score, self.share)
             hessian = np.column_stack(
                 [
-                    self.vectors.column_sums(curvature(np.tile(unit, (n_rows, 1))))
+                    self.vectors.column_sums(curvature(self.vectors.zeros(shape) + unit))
                     for unit in np.eye(n_scores)
                 ]
             )
@@ -210,7 +218,7 @@ class _Objective:
 
     def null_model(self) -> tuple[FloatArray, FloatArray]:
         """Start: v = 0 and the best intercept."""
-        return np.zeros(self.offset.shape), self._null[0]
+        return self.vectors.zeros(self.offset.shape), self._null[0]
 
     @cached_property
     def null_value(self) -> float:
@@ -237,7 +245,7 @@ def extrapolation(known: FloatArray, at: float) -> FloatArray:
 
 def _gram_product(block: Embedding) -> Product:
     """Products with several columns, through a dense Gram where it is small."""
-    if block.shape[0] <= DENSE_ROWS:
+    if block.shape[0] <= DENSE_ROWS and vectors_of(block).writes_grams:
         gram = block.gram()
         return lambda columns: gram @ columns
     return block.gram_operator()

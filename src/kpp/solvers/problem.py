@@ -10,6 +10,7 @@ import numpy as np
 
 from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, BoolArray, FloatArray, IntArray
+from kpp.solvers.vectors import NUMPY, Vectors, vectors_of
 
 # Up to this many rows a Gram is written out: exact for every alpha, and faster than iterating.
 DENSE_ROWS = 256
@@ -93,9 +94,11 @@ def check_alphas(alphas: Any) -> FloatArray:
     return alphas
 
 
-def row_weight(sample_weight: Any, n_rows: int) -> FloatArray:
+def row_weight(sample_weight: Any, n_rows: int, vectors: Vectors = NUMPY) -> FloatArray:
     """Return the weights of the rows as float64; ones by default."""
-    return np.ones(n_rows) if sample_weight is None else np.asarray(sample_weight, float)
+    return (
+        vectors.zeros((n_rows,)) + 1.0 if sample_weight is None else vectors.floats(sample_weight)
+    )
 
 
 @one_blas_thread()
@@ -118,9 +121,10 @@ def mean_squared_spread(block: Embedding, weight: FloatArray) -> float:
     spread : float
         1, times the mean weight, where all rows are in one place.
     """
-    share = weight / weight.sum()
-    square = share @ block.row_norms(squared=True)
-    spread = square - share @ block.gram_matvec(share)
+    total = vectors_of(block).total(weight)
+    share = weight / total
+    square = float(share @ block.row_norms(squared=True))
+    spread = square - float(share @ block.gram_matvec(share))
     if spread <= 4 * np.finfo(float).eps * square:
         spread = 1.0  # all rows in one place: w is 0 for every alpha
-    return float(spread * weight.sum() / np.count_nonzero(weight))
+    return float(spread * total / vectors_of(block).total(weight != 0))

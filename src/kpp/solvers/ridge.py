@@ -120,30 +120,33 @@ class RidgeProblem:
     def __init__(
         self, block: Embedding, y: Any, sample_weight: Any = None, *, fit_intercept: bool = True
     ) -> None:
-        y = np.asarray(y, dtype=np.float64)
+        vectors = vectors_of(block)
+        y = vectors.floats(y)
         targets = y.reshape(len(y), -1)
         n_rows = block.shape[0]
-        weight = row_weight(sample_weight, n_rows)
+        weight = row_weight(sample_weight, n_rows, vectors)
+        self._vectors, self._has_intercept = vectors, fit_intercept
         self._root = np.sqrt(weight)
-        self._share = weight / weight.sum() if fit_intercept else np.zeros(n_rows)
+        self._share = weight / vectors.total(weight) if fit_intercept else vectors.zeros((n_rows,))
         self._center = self._share @ targets
         if fit_intercept:
             # The mean of equal numbers is rounded; what is left of them is 0, not noise.
-            self._center = np.where(np.ptp(targets, axis=0) == 0, targets[0], self._center)
+            least = targets.min(axis=0)
+            self._center = np.where(least == targets.max(axis=0), least, self._center)
         # D^(1/2) (y - mean): orthogonal to D^(1/2) 1, and with it the whole Krylov space.
         right = self._root[:, None] * (targets - self._center)
         self._dense, self._spaces = None, []
-        if n_rows <= DENSE_ROWS:
+        if n_rows <= DENSE_ROWS and vectors.writes_grams:
             gram_product: Product = block.gram_matvec
             self._dense = _Diagonalised(block.gram(), self._root, self._share, right)
         else:
             gram_product = block.gram_operator()
             # No reference back to this object: bases are large, and go when it goes.
             product = partial(_centred_product, gram_product, self._root, self._share)
-            vectors = vectors_of(block)
-            self._spaces = [KrylovSpace(product, column, vectors) for column in right.T]
+            columns = [right[:, k] for k in range(right.shape[1])]
+            self._spaces = [KrylovSpace(product, column, vectors) for column in columns]
         # b = mean(y) - <w, mean row>; with w = Phi' r the mean of Phi w is share' G r.
-        self._mean_gram = gram_product(self._share) if fit_intercept else np.zeros(n_rows)
+        self._mean_gram = gram_product(self._share) if fit_intercept else self._share
 
     def start_at(self, dual: FloatArray, intercept: FloatArray) -> None:
         """Do nothing: the Krylov space starts at the target, and serves every alpha."""
@@ -171,10 +174,10 @@ class RidgeProblem:
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        if self._share.any():
+        if self._has_intercept:
             # The solution is orthogonal to D^(1/2) 1, which A maps to 0. For a tiny alpha rounding
             # along it is divided by alpha, and G, unlike A, does not map it to 0.
-            unit = self._root / np.linalg.norm(self._root)
+            unit = self._root / np.sqrt(self._vectors.dot(self._root, self._root))
             solutions -= unit[None, :, None] * np.einsum("i,aij->aj", unit, solutions)[:, None]
         dual = self._root[None, :, None] * solutions
         intercept = self._center - np.einsum("i,aij->aj", self._mean_gram, dual)

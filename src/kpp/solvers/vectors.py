@@ -7,6 +7,7 @@ live elsewhere brings its own, as an attribute ``vectors``, and the solvers stay
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,7 +34,16 @@ class Basis(Protocol):
 
 
 class Vectors(Protocol):
-    """Reductions over rows."""
+    """Vectors over rows: how they are made, and what is added up over them."""
+
+    # Whether the Gram of few rows may be written out.
+    writes_grams: bool
+
+    def floats(self, values: Any) -> FloatArray:
+        """Return numbers over rows as float64."""
+
+    def zeros(self, shape: Sequence[int], axis: int = 0) -> FloatArray:
+        """Return zeros; `axis` is that of the rows."""
 
     def dot(self, a: FloatArray, b: FloatArray) -> float:
         """Return the sum over all entries of ``a * b``."""
@@ -53,6 +63,16 @@ class Vectors(Protocol):
 
 class NumpyVectors:
     """Vectors that are NumPy arrays."""
+
+    writes_grams = True
+
+    def floats(self, values: Any) -> FloatArray:
+        """Return numbers over rows as float64."""
+        return np.asarray(values, dtype=np.float64)
+
+    def zeros(self, shape: Sequence[int], axis: int = 0) -> FloatArray:
+        """Return zeros; `axis` is that of the rows."""
+        return np.zeros(tuple(shape))
 
     def dot(self, a: FloatArray, b: FloatArray) -> float:
         """Return the sum over all entries of ``a * b``."""

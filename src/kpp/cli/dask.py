@@ -1,0 +1,218 @@
+"""`kpp fit --dask` and `kpp predict --dask`: Parquet in, Parquet out, on a cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kpp._optional import optional
+from kpp.cli.console import Terminal
+from kpp.cli.files import load_model, save_model
+from kpp.tables.errors import UserError, check_columns
+from kpp.tables.fitting import FitOptions
+from kpp.tables.numbers import short
+from kpp.tables.target import read_target
+
+# The word for a cluster of this machine's own.
+LOCAL = "local"
+# Rows that say which task a target makes.
+LOOKED_AT = 10_000
+REFUSED = (("--test", "test"), ("--groups", "groups"), ("--id", "id"))
+
+
+@contextmanager
+def connected(address: str, terminal: Terminal) -> Iterator[Any]:
+    """A client of the scheduler at an address, or of workers of this machine."""
+    distributed = optional("distributed", "--dask", "dask")
+    try:
+        if address == LOCAL:
+            client = distributed.Client(threads_per_worker=1, dashboard_address=":0")
+        else:
+            client = distributed.Client(address, timeout="10s")
+    except (OSError, TimeoutError, ValueError) as error:
+        raise UserError(f"No Dask scheduler answers at '{address}': {error}.") from error
+    try:
+        terminal.note(f"Dask: {client.scheduler.address}, dashboard {client.dashboard_link}.")
+        yield client
+    except ConnectionError as error:
+        raise UserError(str(error)) from error
+    finally:
+        client.close()
+        if address == LOCAL and client.cluster is not None:
+            client.cluster.close()
+
+
+def read_parquet(pattern: str) -> Any:
+    """The rows of Parquet files, or of a folder of them, lazily."""
+    frames = optional("dask.dataframe", "--dask", "dask")
+    if "://" not in pattern and not glob(pattern):
+        raise UserError(f"There is no file {pattern}.")
+    try:
+        return frames.read_parquet(pattern)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{pattern} cannot be read as Parquet: {error}.") from error
+
+
+def run_dask_fit(
+    pattern: str, options: FitOptions, out: Path | None, address: str, terminal: Terminal
+) -> int:
+    """Fit Parquet files on a cluster, save the model and say how good it is."""
+    from kpp.dask import DaskKPPClassifier, DaskKPPRegressor
+
+    options.check()
+    for option, name in REFUSED:
+        if getattr(options, name) is not None:
+            raise UserError(f"{option} does not go with --dask yet.")
+    if options.regime != "shared":
+        raise UserError(f"--regime {options.regime} does not go with --dask yet; only shared does.")
+    forest = options.forest
+    if forest == "blend":
+        forest = "extra-trees"
+        terminal.note("The blend is not on Dask yet: extra-trees are grown.")
+    path = Path("model.kpp") if out is None else out
+    with connected(address, terminal) as client:
+        frame = read_parquet(pattern)
+        names = [str(name) for name in frame.columns]
+        if options.target is None:
+            raise UserError(f"Which column of {pattern} is to be predicted? Give --target.")
+        check_columns([options.target], names, "--target", pattern)
+        kept = [options.weights] if options.weights is not None else []
+        check_columns([*options.drop, *kept], names, "--drop or --weights", pattern)
+        target = _target(frame, options, pattern)
+        terminal.note(f"Task: {target.task}, since {target.reason}.")
+        left_out = {options.target, *options.drop, *kept}
+        used = [name for name in names if name not in left_out]
+        texts = [name for name in used if frame.dtypes[name].kind not in "fiub"]
+        if texts:
+            raise UserError(
+                f"With --dask all columns must be numbers; these are not: {', '.join(texts[:5])}. "
+                "Leave them out with --drop, or encode them before."
+            )
+        frame = frame.dropna(subset=[options.target])
+        test = None
+        if options.test_size > 0:
+            shares = [1 - options.test_size, options.test_size]
+            frame, test = frame.random_split(shares, random_state=options.seed)
+        kind = DaskKPPClassifier if target.task == "classification" else DaskKPPRegressor
+        model = kind(
+            forest,
+            n_estimators=options.trees,
+            alpha=options.penalty(),
+            random_state=options.seed,
+            keep_rows=True,  # the file of the model holds them
+            verbose=int(terminal.shows_progress),
+            client=client,
+        )
+        start = time.perf_counter()
+        weight = None if options.weights is None else frame[options.weights]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(frame[used], frame[options.target], weight)
+        for text in dict.fromkeys(str(w.message) for w in caught if w.category is UserWarning):
+            terminal.warn(text)
+        seconds = time.perf_counter() - start
+        score = None if test is None else _score(model, test, used, options.target)
+    local = model.to_local()
+    summary = {
+        "data": pattern,
+        "target": options.target,
+        "task": target.task,
+        "task_reason": target.reason,
+        "rows_fitted": int(local.map_.shape[0]) or None,
+        "columns": used,
+        "forest": forest,
+        "trees": sum(block.forest.n_trees for block in local.additive_.blocks),
+        "alpha": local.alpha_,
+        "seconds": seconds,
+        "test_score": score,
+        "model": str(path),
+    }
+    said = {"target": options.target, "task": target.task, "task_reason": target.reason}
+    save_model(local, path, said)
+    if terminal.json:
+        terminal.result(summary)
+        return 0
+    name = "share of right classes" if target.task == "classification" else "R2"
+    terminal.facts(
+        [
+            ("data", f"{pattern}, target '{options.target}', {target.task}"),
+            ("forest", f"{forest}, {summary['trees']} trees, grown on partitions"),
+            ("alpha", short(local.alpha_)),
+            ("time", f"{seconds:.1f} s"),
+            ("test rows", "none" if score is None else f"{name} {short(score)}"),
+            ("model", str(path)),
+        ]
+    )
+    return 0
+
+
+def run_dask_predict(
+    model: Path,
+    pattern: str,
+    out: Path | None,
+    address: str,
+    *,
+    proba: bool,
+    interval: float | None,
+    terminal: Terminal,
+) -> int:
+    """Predict Parquet files on a cluster, into a folder of Parquet files."""
+    from kpp.dask.lazy import LazyModel
+
+    if out is None:
+        raise UserError("With --dask predictions are a folder of Parquet files: give --out.")
+    if out.exists():
+        raise UserError(f"{out} is there already; give another --out.")
+    loaded = load_model(model, terminal).model
+    names = getattr(loaded, "feature_names_in_", None)
+    if names is None or hasattr(loaded, "steps"):
+        raise UserError("--dask is for models that were fitted with --dask, on columns of numbers.")
+    with connected(address, terminal):
+        frame = read_parquet(pattern)
+        check_columns([str(name) for name in names], list(frame.columns), "the model", pattern)
+        rows = frame[[str(name) for name in names]]
+        asked = LazyModel(loaded)
+        found = asked.predict(rows).to_frame("prediction")
+        if proba:
+            more = asked.predict_proba(rows)
+            found = found.assign(**{f"probability_{c}": more[c] for c in more.columns})
+        if interval is not None:
+            ends = asked.predict_interval(rows, interval)
+            found = found.assign(lower=ends["lower"], upper=ends["upper"])
+        # Whole or not at all: the folder has its name when all files are in it.
+        unfinished = out.with_name(f".{out.name}.{os.getpid()}")
+        try:
+            found.to_parquet(str(unfinished))
+            unfinished.rename(out)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    terminal.note(f"Predictions: {out}, {len(list(out.glob('*.parquet')))} files.")
+    return 0
+
+
+def _target(frame: Any, options: FitOptions, pattern: str) -> Any:
+    """The task of the target, from its first rows."""
+    for part in frame.partitions:
+        head = part[[options.target]].head(LOOKED_AT, compute=True)
+        if len(head):
+            return read_target(head, str(options.target), options.task, pattern)
+    raise UserError(f"{pattern} has no rows.")
+
+
+def _score(model: Any, test: Any, used: list[str], target: str) -> float:
+    """Share of right classes, or R2, on test rows."""
+    predicted, true = model.predict(test[used]), test[target]
+    if hasattr(model, "classes_"):
+        return float((predicted == true).mean().compute())
+    errors = ((true - predicted) ** 2).sum()
+    values = [float(np.asarray(v)) for v in (errors.compute(), true.var(ddof=0).compute())]
+    return 1 - values[0] / (values[1] * int(true.count().compute()))
