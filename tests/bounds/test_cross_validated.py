@@ -383,7 +383,7 @@ def test_simulations_where_the_truth_is_known(tmp_path):
     assert len(by_name) == 8
     for name, row in by_name.items():
         is_wrong = name.endswith("with the mistake")
-        assert row["failed"] == (row["draws"] if is_wrong else 0), name
+        assert row["failed"] > row["draws"] / 2 if is_wrong else row["failed"] == 0, name
 
 
 @pytest.mark.parametrize(
