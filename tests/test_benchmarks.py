@@ -57,6 +57,17 @@ def test_leaf_size(tmp_path):
     assert "| median |" in (tmp_path / "leaf_size.md").read_text()
 
 
+def test_losses(tmp_path):
+    pytest.importorskip("quantile_forest")
+    command = [sys.executable, BENCHMARKS / "losses.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    (row,) = json.loads((tmp_path / "losses.json").read_text())["sets"]
+    (split,) = row["splits"]
+    assert min(split["pinball"].values()) > 0
+    assert all(0 <= share <= 1 for share, _ in split["interval"].values())
+    assert "| median |" in (tmp_path / "losses.md").read_text()
+
+
 @pytest.mark.slow
 def test_scale_rows(tmp_path):
     command = [sys.executable, BENCHMARKS / "scale_rows.py", "--quick", "--out", tmp_path]
