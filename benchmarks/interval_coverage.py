@@ -96,6 +96,8 @@ def one_split(
         return record
     for method in ("lac", "aps"):
         record[method] = score_sets(model.predict_set(rows, LEVEL, method=method), y_test)
+    own = model.predict_set(rows, LEVEL, method="aps", random_state=seed)
+    record["aps_random"] = score_sets(own, y_test)
     least = int(np.bincount(np.searchsorted(model.classes_, y)).min())
     if least >= LEVEL / (1 - LEVEL):
         record["per_class"] = score_sets(model.predict_set(rows, LEVEL, per_class=True), y_test)
@@ -343,6 +345,7 @@ KINDS = {
     "adaptive": "intervals, adaptive width",
     "lac": "sets, `lac`",
     "aps": "sets, `aps`",
+    "aps_random": "sets, `aps` with its random step",
     "per_class": "sets, `lac`, per class",
 }
 
