@@ -160,7 +160,7 @@ if __name__ == "__main__":
         except KeyboardInterrupt:
             print("interrupted", hasattr(model, "model_"))
         for _ in range(300):
-            left = client.run_on_scheduler(lambda dask_scheduler: sorted(map(str, dask_scheduler.tasks)))
+            left = client.run_on_scheduler(lambda dask_scheduler: [*map(str, dask_scheduler.tasks)])
             if not left:
                 break
             time.sleep(0.1)
