@@ -254,6 +254,12 @@ def main() -> None:
         "loss_rows": loss_rows,
         "loss_trees": given.loss_trees,
     }
+
+    def save() -> None:
+        # After every piece: some take minutes.
+        result["rows"].sort(key=lambda row: (row["rows"], row["workers"]))
+        write("scale_dask", result, to_markdown(result), given.out)
+
     for n_workers in WORKERS:
         with (
             LocalCluster(
@@ -270,14 +276,13 @@ def main() -> None:
                 row = {"workers": n_workers} | products(client, forest, n_rows, chunk)
                 print(row, flush=True)
                 result["rows"].append(row)
+                save()
             if n_workers == WORKERS[-1]:
                 result["partition_loss"] = partition_loss(client, loss_rows, given.loss_trees)
-                print(result["partition_loss"], flush=True)
+                save()
     for n_rows in sizes:
         result["alone"].append(alone(forest, n_rows))
-        print(result["alone"][-1], flush=True)
-    result["rows"].sort(key=lambda row: (row["rows"], row["workers"]))
-    write("scale_dask", result, to_markdown(result), given.out)
+        save()
 
 
 if __name__ == "__main__":

@@ -159,8 +159,8 @@ if __name__ == "__main__":
             model.fit(X, X[:, 0])
         except KeyboardInterrupt:
             print("interrupted", hasattr(model, "model_"))
-        for _ in range(100):
-            left = client.run_on_scheduler(lambda dask_scheduler: sorted(dask_scheduler.tasks))
+        for _ in range(300):
+            left = client.run_on_scheduler(lambda dask_scheduler: [*map(str, dask_scheduler.tasks)])
             if not left:
                 break
             time.sleep(0.1)

@@ -75,9 +75,6 @@ def run_dask_fit(
     if options.regime != "shared":
         raise UserError(f"--regime {options.regime} does not go with --dask yet; only shared does.")
     forest = options.forest
-    if forest == "blend":
-        forest = "extra-trees"
-        terminal.note("The blend is not on Dask yet: extra-trees are grown.")
     path = Path("model.kpp") if out is None else out
     with connected(address, terminal) as client:
         frame = read_parquet(pattern)
@@ -146,7 +143,7 @@ def run_dask_fit(
         [
             ("data", f"{pattern}, target '{options.target}', {target.task}"),
             ("forest", f"{forest}, {summary['trees']} trees, grown on partitions"),
-            ("alpha", short(local.alpha_)),
+            ("alpha", _alphas(local.alpha_)),
             ("time", f"{seconds:.1f} s"),
             ("test rows", "none" if score is None else f"{name} {short(score)}"),
             ("model", str(path)),
@@ -206,6 +203,13 @@ def _target(frame: Any, options: FitOptions, pattern: str) -> Any:
         if len(head):
             return read_target(head, str(options.target), options.task, pattern)
     raise UserError(f"{pattern} has no rows.")
+
+
+def _alphas(alpha: Any) -> str:
+    """The penalty, or that of every block of a blend."""
+    if not isinstance(alpha, dict):
+        return short(alpha)
+    return ", ".join(f"{short(own)} ({name})" for name, own in alpha.items())
 
 
 def _score(model: Any, test: Any, used: list[str], target: str) -> float:

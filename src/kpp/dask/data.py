@@ -54,7 +54,8 @@ class ColumnSums:
         low = np.where(known, X, np.inf).min(axis=0, initial=np.inf)
         high = np.where(known, X, -np.inf).max(axis=0, initial=-np.inf)
         squares = np.square(around).sum(axis=0)
-        return cls(len(X), count, mean, squares, low, high, np.isnan(X).any(axis=0))
+        missing = np.asarray(np.isnan(X).any(axis=0))
+        return cls(len(X), count, mean, squares, low, high, missing)
 
     def __add__(self, other: ColumnSums) -> ColumnSums:
         count = self.count + other.count

@@ -183,6 +183,7 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             self.node_weight, self.leaf_weight, self.coordinates, self.normalize, not given
         )
         parts = groups = None
+        own_folds: list[tuple[Any, Any]] | None
         if given:
             whole = self._given_map(specs, data, weighing)
             block = DaskMap.on(data.partitions, whole, data.X)
@@ -339,7 +340,7 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         model.partition_rows_ = None if given else rows
         model.fit_rows_, model.folds_ = rows, layer_folds
         if isinstance(model, KPPClassifier):
-            model.classes_ = data.classes
+            model.classes_ = np.asarray(data.classes)
 
 
 def _is_named_blend(forest: Any) -> bool:
@@ -568,4 +569,4 @@ class DaskKPPClassifier(ClassifierMixin, DaskKPPModel):
         )
 
     def _task_of(self, data: DaskData) -> Classification:
-        return Classification(data.classes)
+        return Classification(np.asarray(data.classes))

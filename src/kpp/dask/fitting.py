@@ -129,7 +129,8 @@ def fit_layer(
     layer : DaskLayer
     """
     unit = settings.unit(block, data.weight)  # type: ignore[arg-type]
-    alphas, cv_scores, out_of_fold, layers = None, None, None, []
+    alphas, cv_scores, out_of_fold = None, None, None
+    layers: list[FoldLayer] = []
     alpha = settings.alpha
     if alpha is None:
         assert fold is not None

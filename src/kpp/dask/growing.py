@@ -98,7 +98,7 @@ class TreeGrower:
             place = np.bincount((np.arange(own) + q * own) % len(sites), minlength=len(sites))
             jobs += [
                 (q, s, int(place[s]), int(random.integers(LARGEST_SEED)))
-                for s in np.flatnonzero(place)
+                for s in np.flatnonzero(place).tolist()
             ]
         session = self.data.session
         spec = _Sent(spec)

@@ -76,7 +76,7 @@ def _bent(change: FloatArray, loss: Loss, scores: FloatArray, share: FloatArray)
 
 
 def _class_shares(target: AnyArray, share: FloatArray, n_classes: int) -> FloatArray:
-    return np.bincount(target, share.ravel(), minlength=n_classes)
+    return np.bincount(target, share.ravel(), minlength=n_classes).astype(np.float64)
 
 
 def class_weights(target: Rows, weight: Rows, n_classes: int) -> FloatArray:

@@ -125,7 +125,7 @@ class DaskMap:
         routed = session.each("route", routed_rows, kept, X)
         return cls(partitions, embedding, kept, routed)
 
-    def gram_matvec(self, r: Rows) -> Rows:
+    def gram_matvec(self, r: Any) -> Any:
         """Return ``Phi Phi' r`` for a vector, or columns, over the rows."""
         return self._at_rows(spread_sums, r)
 
@@ -223,7 +223,7 @@ def routed_rows(embedding: MapBlock, X: Any) -> list[AnyArray]:
     found: list[AnyArray] = []
     for _, block in named_blocks(embedding):
         at = block.on(X)
-        found.append(leaf_places(at) if isinstance(at, PathMap) else at.values)  # type: ignore[attr-defined]
+        found.append(leaf_places(at) if isinstance(at, PathMap) else at.values)
     return found
 
 
