@@ -91,6 +91,17 @@ def test_speed_predict(tmp_path):
 
 
 @pytest.mark.slow
+def test_serving(tmp_path):
+    command = [sys.executable, BENCHMARKS / "serving.py", "--quick", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    result = json.loads((tmp_path / "serving.json").read_text())
+    tools = {"kpp", "scikit-learn", "onnxruntime, double", "onnxruntime, single", "treelite"}
+    assert {row["by"] for row in result["races"]} == {*tools, "LightGBM", "CatBoost"}
+    assert [row["threads"] for row in result["aims"]] == [1] * 3 + [2] * 3
+    assert all(row["single_p99_ms"] >= row["single_median_ms"] > 0 for row in result["races"])
+
+
+@pytest.mark.slow
 def test_size_models(tmp_path):
     command = [sys.executable, BENCHMARKS / "size_models.py", "--quick", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
