@@ -156,7 +156,7 @@ def to_markdown(result: dict[str, Any]) -> str:
         "# Quantile, Poisson and Huber losses",
         "",
         f"Written by `benchmarks/losses.py`: {len(sets)} of the {len(SETS)} development sets of",
-        "numbers, at most 300 rows of each, a quarter held out once: small, and no more than a look.",
+        "numbers, at most 300 rows of each, a quarter held out once: no more than a look.",
         "Models of kpp and of others with their defaults, 100 trees or rounds.",
         "",
         describe(result),
