@@ -44,6 +44,12 @@ def schemathesis(server, document, folder, *arguments):
     pytest.importorskip("schemathesis")
     path = folder / "openapi.json"
     path.write_text(json.dumps(document))
+    # Bodies of as many rows as may be are too long for this service: 413, which no schema can say.
+    settings = (
+        "[checks.negative_data_rejection]\nexpected-statuses = [400, 401, 405, 413, 415, 422]\n"
+        "[checks.positive_data_acceptance]\nexpected-statuses = [200, 409, 413, 503, 504]\n"
+    )
+    (folder / "schemathesis.toml").write_text(settings)
     command = [sys.executable, "-m", "schemathesis.cli", "run", str(path), "--url", server.address]
     done = subprocess.run(
         [*command, "--seed", "1", "--generation-database", "none", "--no-color", *arguments],

@@ -97,6 +97,7 @@ def _check(settings: Settings) -> None:
 
 def bound(settings: Settings) -> socket.socket:
     """A socket that is bound to the address; workers share it."""
+    listener = None
     try:
         found = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -107,6 +108,8 @@ def bound(settings: Settings) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(found[4])
     except OSError as error:
+        if listener is not None:
+            listener.close()
         raise UserError(
             f"{settings.host}:{settings.port} cannot be bound to: {error.strerror or error}."
         ) from error
