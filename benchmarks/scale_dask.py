@@ -266,7 +266,7 @@ def main() -> None:
                 n_workers=n_workers,
                 threads_per_worker=1,
                 memory_limit=given.memory_limit,
-                dashboard_address=None,
+                dashboard_address=":0",
                 silence_logs=logging.ERROR,
             ) as cluster,
             Client(cluster) as client,

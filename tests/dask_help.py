@@ -25,7 +25,7 @@ def cluster_of(n_workers, **options):
                 n_workers=n_workers,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address=None,
+                dashboard_address=":0",
                 silence_logs=logging.CRITICAL,
                 **options,
             ) as cluster,

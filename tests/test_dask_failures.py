@@ -149,7 +149,7 @@ from distributed import Client, LocalCluster
 from kpp.dask import DaskKPPRegressor
 
 if __name__ == "__main__":
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None,
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0",
                       silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
         X = da.random.default_rng(0).normal(size=(20_000, 5), chunks=(5_000, 5))
         model = DaskKPPRegressor(n_estimators=400, random_state=0)

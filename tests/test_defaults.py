@@ -18,11 +18,14 @@ EVERYWHERE = {
     "tol": 1e-4,
     "warn": True,
     "max_iter": 1000,
+    "n_candidates": 1,  # of one fixed beforehand
+    "n_cells": 1,
     "n_classes": 2,
     "squared": False,
     "centered": False,
     "distance": False,
     "allow_no_mass": False,
+    "axis": 0,  # of rows
     "has_target": True,
     "is_weighted": False,
     "curve": False,

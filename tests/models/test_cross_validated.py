@@ -270,7 +270,7 @@ def test_the_best_point_of_a_lattice_is_chosen():
 def test_intervals_and_sets_are_guarantees_where_alpha_is_given():
     X, y = rows_of("numbers")
     model = model_of("numbers", alpha=1.0).fit(X, y)
-    intervals = model.predict_interval(X[:5], coverage=0.8)
+    intervals = model.predict_interval(X[:5], coverage=0.8, width="constant")
     assert intervals.is_guarantee
     # By hand: the rule of CV+ on the predictors of the folds.
     at = model.fold_predictors_.scores(model.at(X[:5]))[:, :, 0]

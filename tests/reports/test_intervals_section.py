@@ -11,7 +11,7 @@ from kpp.reports import report_data
 from kpp.reports.page import render
 from kpp.reports.sections.intervals import sentence
 
-WITH_FOLDS = ["binary", "regression"]
+WITH_FOLDS = ["binary", "regression", "two left out", "cross-validated"]
 
 
 def section(kind):
@@ -37,7 +37,8 @@ def test_shares_are_those_of_the_model(kind):
     for one in own["by_level"]:
         assert one["share"] == covered(model, X, y, round(one["at"], 2))[0].mean()
         assert one["low"] <= one["share"] <= one["high"]
-    by = model.predict_proba(X).max(axis=1) if kind == "binary" else model.predict(X)
+    is_classifier = isinstance(model, KPPClassifier)
+    by = model.predict_proba(X).max(axis=1) if is_classifier else model.predict(X)
     bins = np.array_split(np.argsort(by, kind="stable"), 5)
     assert [one["share"] for one in own["by_prediction"]] == [inside[b].mean() for b in bins]
     assert [one["at"] for one in own["by_prediction"]] == pytest.approx(
@@ -53,7 +54,7 @@ def test_rows_to_explore_have_theirs(kind):
     assert [row["range"]["covers"] for row in rows["rows"]] == [
         bool(inside[row["row"]]) for row in rows["rows"]
     ]
-    if kind == "binary":
+    if isinstance(model, KPPClassifier):
         assert rows["range_name"] == "90% set"
         labels = model.predict_set(X, 0.9).labels
         texts = [", ".join(labels[row["row"]]) or "no class" for row in rows["rows"]]

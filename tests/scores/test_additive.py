@@ -154,7 +154,7 @@ def test_tables_are_made_once_and_stay_behind():
     assert calls == [(1,)]
     assert additive.forest is additive.forest
     for other in (pickle.loads(pickle.dumps(model)).additive_, copy.deepcopy(additive)):
-        assert set(other.__dict__) == {"blocks", "intercept", "classes", "linear"}
+        assert set(other.__dict__) == {"blocks", "intercept", "classes", "is_log", "linear"}
         assert np.array_equal(other.scores(X), additive.scores(X))
 
 

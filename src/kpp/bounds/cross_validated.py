@@ -173,11 +173,11 @@ def cross_validated_bounds(
             of_range = Assumption("range of Y", False, "taken from these rows; give y_range")
         outside = (scores < limits[0]) | (scores > limits[1])
         share_outside = float(outside.any(axis=(0, 2)).mean())
-        found = [_of_loss(model._task.loss, left_out, limits, delta, share_outside)]
+        found = [_of_loss(model.loss_, left_out, limits, delta, share_outside)]
         assumptions = (*_assumptions(sample), of_range)
-        if isinstance(model._task.loss, ClippedLoss):
+        if isinstance(model.loss_, ClippedLoss):
             # A threshold that was read from all labels is known to every fold's predictor.
-            assumptions += (*threshold_assumption(sample, model._task.loss),)
+            assumptions += (*threshold_assumption(sample, model.loss_),)
     sizes = left_out.sizes
     common = {
         "n_folds": len(sizes),

@@ -26,7 +26,8 @@ from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.results import Assumption, check_delta
 from kpp.bounds.samples import Sample, ask_for_bounds, encode_target, sample_of
 from kpp.bounds.terms import Parts
-from kpp.models.linear import KPPLinearModel, alpha_of
+from kpp.models.linear import KPPLinearModel
+from kpp.models.penalties import alpha_of
 from kpp.solvers import Solutions, logistic_path, ridge_path
 
 DEFAULT_STEPS = np.logspace(-2, 6, 17)

@@ -16,7 +16,8 @@ from kpp.bounds.samples import ask_one_target, encode_target, rows_of, sample_of
 from kpp.bounds.spectrum import EXACT_ROWS, Estimate, gram_spectrum
 from kpp.geometry.maps import MapBlock
 from kpp.models.asking import ask
-from kpp.models.linear import KPPLinearModel, alpha_of
+from kpp.models.linear import KPPLinearModel
+from kpp.models.penalties import alpha_of
 from kpp.models.pipelines import split_pipeline
 from kpp.solvers import ridge_path
 

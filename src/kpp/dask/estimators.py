@@ -417,7 +417,7 @@ class DaskKPPRegressor(RegressorMixin, DaskKPPModel):
     >>> import dask.array as da
     >>> from distributed import Client
     >>> from kpp.dask import DaskKPPRegressor
-    >>> client = Client(processes=False, dashboard_address=None)
+    >>> client = Client(processes=False, dashboard_address=":0")
     >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(200, 3))
     >>> y = X[:, 0] * X[:, 1]
     >>> model = DaskKPPRegressor(n_estimators=4, alpha=1.0, random_state=0).fit(X, y)
@@ -498,7 +498,7 @@ class DaskKPPClassifier(ClassifierMixin, DaskKPPModel):
     >>> import dask.array as da
     >>> from distributed import Client
     >>> from kpp.dask import DaskKPPClassifier
-    >>> client = Client(processes=False, dashboard_address=None)
+    >>> client = Client(processes=False, dashboard_address=":0")
     >>> X = da.random.default_rng(0).normal(size=(400, 3), chunks=(200, 3))
     >>> y = X[:, 0] * X[:, 1] > 0
     >>> model = DaskKPPClassifier(n_estimators=4, alpha=0.01, random_state=0).fit(X, y)

@@ -35,7 +35,7 @@ from kpp.diagnostics.observables import (
     spectra_of,
     stability,
 )
-from kpp.models.linear import grids_of
+from kpp.models.penalties import grids_of
 from kpp.solvers.regression_losses import losses_of_answers
 
 

@@ -28,7 +28,8 @@ from kpp.io.forests import node_and_edge, weights_fields
 from kpp.io.schema import Field, FieldTable, required
 from kpp.io.values import Fields
 from kpp.models.fits import Center, LinearFit, MapPart
-from kpp.models.linear import KPPLinearModel, alpha_of
+from kpp.models.linear import KPPLinearModel
+from kpp.models.penalties import alpha_of
 from kpp.models.regimes import REGIMES
 
 ALL_ROWS, FOLD_ROWS = "all", "folds"

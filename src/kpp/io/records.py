@@ -12,7 +12,8 @@ from sklearn.base import is_classifier
 
 from kpp.io.fields import is_number, require, whole
 from kpp.io.schema import Field, FieldTable, required
-from kpp.models.linear import KPPLinearModel, grids_of
+from kpp.models.linear import KPPLinearModel
+from kpp.models.penalties import grids_of
 from kpp.models.plans import Splitter
 from kpp.models.record import CALLER_WEIGHTS, CLASS_WEIGHTS, FOLDS, FitRecord
 from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from kpp._checks import RefusedError, check_choice, check_sample_weight
+from kpp._checks import check_choice, check_sample_weight
 from kpp._fingerprints import Prints, row_fingerprints, with_twin
 from kpp._progress import Progress
 from kpp._rows import column_spread, columns_with_missing
@@ -560,46 +560,3 @@ def keep_fitted(model: KPPLinearModel, fitted: FittedPlan, task: Task) -> None:
         Its task.
     """
     model._keep(fitted, task)
-
-
-def alpha_of(model: KPPLinearModel) -> float:
-    """Return the penalty of a fitted model, where it has one.
-
-    Parameters
-    ----------
-    model : KPPRegressor or KPPClassifier
-        Fitted.
-
-    Returns
-    -------
-    alpha : float
-
-    Raises
-    ------
-    RefusedError
-        For a blend: every block has its own.
-    """
-    if isinstance(model.alpha_, dict):
-        raise RefusedError(
-            "This model is a blend: every block has a penalty of its own (alpha_ is a dict), and "
-            "there is no single alpha of the whole. Use combine='joint' for a model of one layer."
-        )
-    return float(model.alpha_)
-
-
-def grids_of(model: KPPLinearModel) -> list[tuple[float, FloatArray]]:
-    """Return the penalty and its grid, for every layer that has a choice of its own.
-
-    Parameters
-    ----------
-    model : KPPRegressor or KPPClassifier
-        Fitted.
-
-    Returns
-    -------
-    pairs : list of (float, array)
-        One, or one for each block of a blend.
-    """
-    if isinstance(model.alpha_, dict) and isinstance(model.alphas_, dict):
-        return [(alpha, model.alphas_[name]) for name, alpha in model.alpha_.items()]
-    return [(alpha_of(model), np.asarray(model.alphas_))]

@@ -13,7 +13,8 @@ from kpp.geometry import forest_blocks, linear_blocks, named_blocks
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.fold_out import LeaveOneFoldOut
 from kpp.models.interval_results import PredictionIntervals, PredictionSets
-from kpp.models.linear import KPPLinearModel, alpha_of
+from kpp.models.linear import KPPLinearModel
+from kpp.models.penalties import alpha_of
 from kpp.models.regimes import regime_of
 from kpp.views.bounds import conditions
 from kpp.views.html import card, facts, note, table

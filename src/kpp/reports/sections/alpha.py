@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kpp.diagnostics.metrics import LOSS_NAMES, loss_name
-from kpp.models.linear import alpha_of
+from kpp.models.penalties import alpha_of
 from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
