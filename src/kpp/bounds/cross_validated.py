@@ -378,7 +378,9 @@ def _brier(left_out: LeftOut, probability: FloatArray, delta: float) -> _Part:
     )
 
 
-def _of_loss(loss: Loss, left_out: LeftOut, limits: Range, delta: float, outside: float) -> _Part:
+def _of_loss(
+    loss: Loss | None, left_out: LeftOut, limits: Range, delta: float, outside: float
+) -> _Part:
     """The loss of the fit, which is convex in the prediction: squared, Huber's or the pinball."""
     width = limits[1] - limits[0]
     error = left_out.target - np.clip(left_out.scores[:, 0], *limits)
