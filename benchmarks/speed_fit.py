@@ -67,6 +67,7 @@ MEMORY: list[tuple[str, bool, int | None, int]] = [
     ("diabetes_130us", True, None, 1),
 ]
 QUICK: list[tuple[str, bool, int | None, int]] = [("breast_cancer", True, 300, 1)]
+PARTS = ("fit", "classes", "boosted", "memory")
 # Times the growing that a fit may take, by what it is.
 CATBOOST_TIMES, BOOSTED_TIMES = 3.0, 1.5
 
@@ -320,6 +321,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--data-dir", help="folder with <name>.csv.gz")
     parser.add_argument("--out", type=Path, help="folder for the results")
+    parser.add_argument(
+        "--parts",
+        nargs="*",
+        choices=PARTS,
+        default=PARTS,
+        help="what to measure; the rest is taken from the results in --out",
+    )
     parser.add_argument("--quick", action="store_true", help="small data, to try it out")
     parser.add_argument("--memory-of", help="one data set: print its peak memory in bytes")
     parser.add_argument("--who", default="kpp", help="with --memory-of: kpp or scikit-learn")
@@ -340,8 +348,15 @@ def main() -> None:
     fits, classes, boosted, memory = (
         (QUICK, [], QUICK, QUICK) if quick else (SETS, CLASSES, BOOSTED, MEMORY)
     )
-    result: dict[str, Any] = {**versions(), "fit": [], "classes": []}
+    result: dict[str, Any] = versions()
+    kept = [part for part in PARTS if part not in arguments.parts]
+    if kept:
+        before = json.loads((arguments.out / "speed_fit.json").read_text())
+        result |= {part: before[part] for part in kept}
     for part, sets in (("fit", fits), ("classes", classes)):
+        if part in kept:
+            continue
+        result[part] = []
         for name, classification, n_rows, repeats in sets:
             X, y = rows_of(name, classification, n_rows, folder)
             for n_jobs in (1, 2):
@@ -349,11 +364,13 @@ def main() -> None:
                 row = time_fit(name, X, y, classification, repeats, n_jobs, rival)
                 result[part].append(row)
     rounds = 5 if quick else 200
-    result["boosted"] = [
-        time_boosted(name, rows_of(name, task, rows, folder), task, rounds)
-        for name, task, rows, _ in boosted
-    ]
-    result["memory"] = [memory_row(name, task, rows, folder) for name, task, rows, _ in memory]
+    if "boosted" not in kept:
+        result["boosted"] = [
+            time_boosted(name, rows_of(name, task, rows, folder), task, rounds)
+            for name, task, rows, _ in boosted
+        ]
+    if "memory" not in kept:
+        result["memory"] = [memory_row(name, task, rows, folder) for name, task, rows, _ in memory]
     write("speed_fit", result, to_markdown(result), arguments.out)
 
 
