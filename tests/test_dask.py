@@ -37,12 +37,12 @@ def test_a_given_forest_gives_the_fit_of_one_machine_for_any_workers_and_partiti
     cluster, client = workers
     X, y, weight = numbers()
     forest = given_forest(X, y)
-    alone = KPPRegressor(forest, regime="fixed", alpha=0.05, tol=1e-10).fit(X, y, weight)
+    alone = KPPRegressor(forest, regime="fixed", alpha=1.0, tol=1e-10).fit(X, y, weight)
     for n_workers, chunks in ((1, (N_ROWS,)), (2, (100, 0, 350, 250)), (4, (175,) * 4)):
         cluster.scale(n_workers)
         client.wait_for_workers(n_workers)
         rows = da.from_array(X, chunks=(chunks, 4))
-        model = DaskKPPRegressor(forest, alpha=0.05, tol=1e-10, client=client)
+        model = DaskKPPRegressor(forest, alpha=1.0, tol=1e-10, client=client)
         model.fit(rows, da.from_array(y, chunks=200), da.from_array(weight, chunks=N_ROWS))
         assert_allclose(model.model_.predict(X), alone.predict(X), rtol=0, atol=1e-9)
         assert_allclose(model.model_.dual_coef_, alone.dual_coef_, rtol=0, atol=1e-7)
@@ -216,7 +216,7 @@ def test_a_model_may_leave_its_rows_behind(client, tmp_path):
     forest = given_forest(X, y)
     model = DaskKPPRegressor(forest, alpha=0.05, keep_rows=False, tol=1e-10, client=client)
     local = model.fit(rows, target).to_local()
-    alone = KPPRegressor(forest, regime="fixed", alpha=0.05, tol=1e-10).fit(X, y)
+    alone = KPPRegressor(forest, regime="fixed", alpha=1.0, tol=1e-10).fit(X, y)
     assert local.map_.shape[0] == 0
     assert_allclose(local.predict(X), alone.predict(X), rtol=0, atol=1e-9)
     assert_allclose(kpp.explain(local, X).values, kpp.explain(alone, X).values, rtol=0, atol=1e-9)

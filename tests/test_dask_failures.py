@@ -38,10 +38,10 @@ def test_a_worker_killed_in_the_middle_of_solving_changes_nothing(workers, monke
     forest = given_forest(X, y)
     product = after(4, lambda: kill_one_worker(client), DaskMap.gram_matvec)
     monkeypatch.setattr(DaskMap, "gram_matvec", lambda self, r: product(self, r))
-    model = DaskKPPRegressor(forest, alpha=0.05, tol=1e-10, client=client)
+    model = DaskKPPRegressor(forest, alpha=1.0, tol=1e-10, client=client)
     model.fit(*dask_rows(X, y))
     assert product.count["calls"] > 6  # it was in the middle
-    alone = KPPRegressor(forest, regime="fixed", alpha=0.05, tol=1e-10).fit(X, y)
+    alone = KPPRegressor(forest, regime="fixed", alpha=1.0, tol=1e-10).fit(X, y)
     assert_allclose(model.model_.predict(X), alone.predict(X), rtol=0, atol=1e-9)
 
 
@@ -84,9 +84,9 @@ def test_workers_may_come_and_go_during_a_fit(workers, monkeypatch):
 
     cluster.adapt(minimum=1, maximum=3, interval="200ms")
     monkeypatch.setattr(DaskMap, "gram_matvec", scaling)
-    model = DaskKPPRegressor(forest, alpha=0.05, tol=1e-10, client=client)
+    model = DaskKPPRegressor(forest, alpha=1.0, tol=1e-10, client=client)
     model.fit(*dask_rows(X, y))
-    alone = KPPRegressor(forest, regime="fixed", alpha=0.05, tol=1e-10).fit(X, y)
+    alone = KPPRegressor(forest, regime="fixed", alpha=1.0, tol=1e-10).fit(X, y)
     assert_allclose(model.model_.predict(X), alone.predict(X), rtol=0, atol=1e-9)
     assert calls["n"] > 7
 
@@ -133,7 +133,7 @@ def test_a_scheduler_that_goes_away_is_said_and_nothing_is_left(monkeypatch):
     forest = given_forest(X, y)
     soon = {"distributed.comm.timeouts.connect": "2s"}
     with dask.config.set(soon), cluster_of(1) as (cluster, client):
-        model = DaskKPPRegressor(forest, alpha=0.05, tol=1e-10, client=client)
+        model = DaskKPPRegressor(forest, alpha=1.0, tol=1e-10, client=client)
         gone = after(3, lambda: client.sync(cluster.scheduler.close), DaskMap.gram_matvec)
         monkeypatch.setattr(DaskMap, "gram_matvec", lambda self, r: gone(self, r))
         with pytest.raises(ConnectionError, match="scheduler"):
