@@ -52,7 +52,8 @@ def by_quadratic_program(phi, y, weight, q, alpha, fit_intercept):
         method="SLSQP",
         options={"maxiter": 1000, "ftol": 1e-13},
     )
-    assert found.success
+    # 8: no step along the slope is large enough to see. What it found is compared below.
+    assert found.status in (0, 8)
     return found.fun, rows @ found.x[:m] + found.x[m]
 
 
