@@ -214,7 +214,7 @@ def test_a_model_may_leave_its_rows_behind(client, tmp_path):
     X, y, _ = numbers()
     rows, target = da.from_array(X, chunks=(350, 4)), da.from_array(y, chunks=350)
     forest = given_forest(X, y)
-    model = DaskKPPRegressor(forest, alpha=0.05, keep_rows=False, tol=1e-10, client=client)
+    model = DaskKPPRegressor(forest, alpha=1.0, keep_rows=False, tol=1e-10, client=client)
     local = model.fit(rows, target).to_local()
     alone = KPPRegressor(forest, regime="fixed", alpha=1.0, tol=1e-10).fit(X, y)
     assert local.map_.shape[0] == 0

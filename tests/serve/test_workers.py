@@ -126,6 +126,7 @@ def test_a_worker_that_is_killed_under_load(pair, body):
     assert after >= before + answered
 
 
+@pytest.mark.slow  # whether the question is seen under way depends on the machine
 def test_a_stop_finishes_what_is_under_way(pair, body):
     """The last test here: it ends the service."""
     found = []
