@@ -19,6 +19,9 @@ TEMPLATES = Path(__file__).parent / "templates"
 # Digits of the figures that the script shows; those of the data have all.
 SIGNIFICANT = 6
 MOST_BYTES = 2_900_000
+# Sections whose data the script reads. Each has a file in templates/scripts, which adds itself to
+# `starts`; what they share stands in tools.js.
+SCRIPTED = ("variables", "rows")
 
 
 def render(data: dict[str, Any]) -> str:
@@ -53,12 +56,12 @@ def render(data: dict[str, Any]) -> str:
     }
     environment.globals |= {"count": count}
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
-    script = (TEMPLATES / "script.js").read_text(encoding="utf-8")
+    script = page_script()
     sections = data["sections"]
     charts = draw_all(sections)
     template = environment.get_template("page.html")
     while True:
-        embedded = {"variables": sections["variables"], "rows": sections["rows"]}
+        embedded = {name: sections[name] for name in SCRIPTED if name in sections}
         html = str(
             template.render(
                 report=data,
@@ -76,6 +79,13 @@ def render(data: dict[str, Any]) -> str:
         # Only the rows to explore grow with what the caller asks for.
         kept = listed[: len(listed) * 2 // 3]
         sections = {**sections, "rows": {**sections["rows"], "rows": kept}}
+
+
+def page_script() -> str:
+    """The scripts of the page as one: the tools, those of the sections, and what starts them."""
+    files = [f"scripts/{name}.js" for name in ("tools", *SCRIPTED, "start")]
+    body = "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in files)
+    return f'"use strict";\n(function () {{\n{body}}})();\n'
 
 
 def policy(style: str, script: str) -> str:
