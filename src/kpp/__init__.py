@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # for checkers and editors; `_ROOM_OF` says the same to Pytho
         certify_raw,
         robustness_curve,
     )
-    from kpp.diagnostics import Comparison, Diagnostics, audit, compare, diagnose
+    from kpp.diagnostics import Comparison, Diagnostics, Drift, audit, compare, diagnose, drift
     from kpp.explanations import (
         Attribution,
         explain,
@@ -49,6 +49,7 @@ __all__ = [
     "Certificate",
     "Comparison",
     "Diagnostics",
+    "Drift",
     "Forest",
     "KPPClassifier",
     "KPPEmbedding",
@@ -64,6 +65,7 @@ __all__ = [
     "collapse",
     "compare",
     "diagnose",
+    "drift",
     "explain",
     "explain_distance",
     "explain_rules",
@@ -109,6 +111,7 @@ _ROOM_OF = {
     "Certificate": "certificates",
     "Comparison": "diagnostics",
     "Diagnostics": "diagnostics",
+    "Drift": "diagnostics",
     "Forest": "forest",
     "KPPClassifier": "models",
     "KPPEmbedding": "models",
@@ -124,6 +127,7 @@ _ROOM_OF = {
     "collapse": "export",
     "compare": "diagnostics",
     "diagnose": "diagnostics",
+    "drift": "diagnostics",
     "explain": "explanations",
     "explain_distance": "explanations",
     "explain_rules": "explanations",

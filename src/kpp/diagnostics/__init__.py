@@ -1,6 +1,8 @@
 """The dashboard: observables, predictive metrics, findings with codes, and the audit."""
 
 from kpp.diagnostics.audit import Audit, AuditCheck, audit
+from kpp.diagnostics.boxes import Box
+from kpp.diagnostics.column_shift import ColumnShift
 from kpp.diagnostics.comparison import Compared, Comparison, compare
 from kpp.diagnostics.coverage import (
     CoverageDisplay,
@@ -14,6 +16,8 @@ from kpp.diagnostics.display import (
     MarginDisplay,
     SpectrumDisplay,
 )
+from kpp.diagnostics.drift import ColumnPart, Drift, PredictionShift, drift
+from kpp.diagnostics.drift_display import DriftDisplay
 from kpp.diagnostics.findings import Check, Finding
 from kpp.diagnostics.margins import MarginTail, margin_tail
 from kpp.diagnostics.metrics import (
@@ -24,22 +28,30 @@ from kpp.diagnostics.metrics import (
     regression_metrics,
 )
 from kpp.diagnostics.observables import Observable
+from kpp.diagnostics.ranges import Outside
 
 __all__ = [
     "Audit",
     "AuditCheck",
     "BoundDisplay",
+    "Box",
     "Check",
+    "ColumnPart",
+    "ColumnShift",
     "Compared",
     "Comparison",
     "CoverageDisplay",
     "Diagnostics",
+    "Drift",
+    "DriftDisplay",
     "Finding",
     "HalfForestDisplay",
     "MarginDisplay",
     "MarginTail",
     "MeasuredCoverage",
     "Observable",
+    "Outside",
+    "PredictionShift",
     "SpectrumDisplay",
     "auc_reason",
     "audit",
@@ -47,6 +59,7 @@ __all__ = [
     "compare",
     "constant_metrics",
     "diagnose",
+    "drift",
     "margin_tail",
     "measure_coverage",
     "predictive_metrics",
