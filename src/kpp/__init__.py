@@ -24,7 +24,17 @@ if TYPE_CHECKING:  # for checkers and editors; `_ROOM_OF` says the same to Pytho
         certify_raw,
         robustness_curve,
     )
-    from kpp.diagnostics import Comparison, Diagnostics, Drift, audit, compare, diagnose, drift
+    from kpp.diagnostics import (
+        Comparison,
+        DataChecks,
+        Diagnostics,
+        Drift,
+        audit,
+        check_data,
+        compare,
+        diagnose,
+        drift,
+    )
     from kpp.explanations import (
         Attribution,
         explain,
@@ -48,6 +58,7 @@ __all__ = [
     "BoundReport",
     "Certificate",
     "Comparison",
+    "DataChecks",
     "Diagnostics",
     "Drift",
     "Forest",
@@ -62,6 +73,7 @@ __all__ = [
     "bound_path",
     "certify",
     "certify_raw",
+    "check_data",
     "collapse",
     "compare",
     "diagnose",
@@ -110,6 +122,7 @@ _ROOM_OF = {
     "BoundReport": "bounds",
     "Certificate": "certificates",
     "Comparison": "diagnostics",
+    "DataChecks": "diagnostics",
     "Diagnostics": "diagnostics",
     "Drift": "diagnostics",
     "Forest": "forest",
@@ -124,6 +137,7 @@ _ROOM_OF = {
     "bound_path": "bounds",
     "certify": "certificates",
     "certify_raw": "certificates",
+    "check_data": "diagnostics",
     "collapse": "export",
     "compare": "diagnostics",
     "diagnose": "diagnostics",

@@ -1,4 +1,4 @@
-"""What the command says of rows that the fit did not have: categories, gaps, values out of range."""
+"""What the command says of what the fit did not have: categories, gaps, values out of range."""
 
 from itertools import combinations
 
@@ -15,13 +15,14 @@ from kpp.tables.fitting import FitOptions, build
 def table(n_rows=120, seed=0):
     """A column with '?' for a gap, one of numbers as text with '?', and plain ones."""
     random = np.random.default_rng(seed)
+    days = pd.to_timedelta(random.integers(0, 99, n_rows), "D")
     return pd.DataFrame(
         {
             "work": random.choice(["state", "own", "?"], n_rows),
             "hours": random.choice(["20", "35", "40", "?"], n_rows),
             "age": random.integers(18, 66, n_rows),
             "sex": random.choice(["f", "m"], n_rows),
-            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(random.integers(0, 99, n_rows), "D"),
+            "when": pd.Timestamp("2024-01-01") + days,
         }
     )
 

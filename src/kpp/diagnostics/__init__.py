@@ -9,6 +9,7 @@ from kpp.diagnostics.coverage import (
     MeasuredCoverage,
     measure_coverage,
 )
+from kpp.diagnostics.data_checks import DataChecks, check_data
 from kpp.diagnostics.diagnose import Diagnostics, diagnose
 from kpp.diagnostics.display import (
     BoundDisplay,
@@ -29,6 +30,7 @@ from kpp.diagnostics.metrics import (
 )
 from kpp.diagnostics.observables import Observable
 from kpp.diagnostics.ranges import Outside
+from kpp.diagnostics.table_columns import ColumnProfile
 
 __all__ = [
     "Audit",
@@ -37,10 +39,12 @@ __all__ = [
     "Box",
     "Check",
     "ColumnPart",
+    "ColumnProfile",
     "ColumnShift",
     "Compared",
     "Comparison",
     "CoverageDisplay",
+    "DataChecks",
     "Diagnostics",
     "Drift",
     "DriftDisplay",
@@ -55,6 +59,7 @@ __all__ = [
     "SpectrumDisplay",
     "auc_reason",
     "audit",
+    "check_data",
     "classification_metrics",
     "compare",
     "constant_metrics",

@@ -12,6 +12,7 @@ import numpy as np
 
 from kpp._optional import optional
 from kpp._typing import AnyArray
+from kpp.diagnostics.table_columns import is_id_like
 from kpp.models.asking import Question
 from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import prepared, raw_columns, split_pipeline
@@ -20,8 +21,6 @@ from kpp.tables.target import kind_of
 from kpp.tables.unlike import remarks_on_numbers
 
 LARGEST = float(np.finfo(np.float32).max)
-ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|key)$|^unnamed: \d+$", re.IGNORECASE)
-FEWEST_IDS = 20
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def choose_columns(
             constant.append(name)
         else:
             used.append(name)
-            if _is_id_like(name, column, n_distinct):
+            if is_id_like(name, column, n_distinct):
                 id_like.append(name)
     if not used:
         raise UserError(f"{where} has no column with more than one value beside '{target}'.")
@@ -260,18 +259,6 @@ def free_name(name: str, taken: Collection[str]) -> str:
 def _is_flat(column: Any) -> bool:
     known = column.dropna()
     return not len(known) or not isinstance(known.iloc[0], list | dict | np.ndarray | set | tuple)
-
-
-def _is_id_like(name: str, column: Any, n_distinct: int) -> bool:
-    if n_distinct < len(column) or n_distinct < FEWEST_IDS:
-        return False
-    kind = kind_of(column)
-    if kind in "iu":
-        steps = np.diff(column.to_numpy())
-        return bool(ID_NAME.search(name)) or bool((steps == 1).all())
-    if kind == "O":
-        return bool(ID_NAME.search(name)) or not column.astype(str).str.contains(r"\s").any()
-    return False
 
 
 def _quoted(name: str) -> str:
