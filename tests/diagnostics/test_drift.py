@@ -101,6 +101,7 @@ def test_without_reference_the_rows_of_the_fit_are_taken(model):
     assert plain.p_value == given.p_value
     assert (plain.n_reference, plain.n_new) == (150, 60)
     assert not plain.is_exact
+    assert not given.is_exact  # they are rows of the fit, whoever gives them
     assert plain.checks == ()
     assert "which grew the trees" in str(plain)
     assert plain.predictions[0].reference == pytest.approx(model.predict(X).mean(), rel=1e-12)

@@ -97,3 +97,17 @@ def test_alike_rows_are_seldom_out_of_range():
         alarms += any(one.p_value <= 0.05 for one in outside_range(question, X[100:]))
         assert new_gaps(question, X[100:]) == []
     assert alarms <= 8  # of 60 at most 3 are expected; 9 or more have a chance below 1 in 200
+
+
+def test_the_range_of_the_fit(tmp_path):
+    from kpp import KPPRegressor, load, save
+
+    X = np.array([[1.0, np.nan, 5.0], [3.0, np.nan, -5.0], [2.0, np.nan, 0.0]] * 5)
+    model = KPPRegressor("extra-trees", n_estimators=2, alpha=1.0, random_state=0)
+    model = model.fit(X, X[:, 0])
+    expected = [[1.0, np.nan, -5.0], [3.0, np.nan, 5.0]]
+    np.testing.assert_array_equal(model.feature_range_, expected)
+    save(model, tmp_path / "model.kpp")
+    np.testing.assert_array_equal(load(tmp_path / "model.kpp").feature_range_, expected)
+    model.feature_range_ = None  # as in an older file
+    assert outside_range(ask(model), X + 100) == []

@@ -17,8 +17,8 @@ from kpp.diagnostics.display import (
     MarginDisplay,
     SpectrumDisplay,
 )
-from kpp.diagnostics.drift import ColumnPart, Drift, PredictionShift, drift
 from kpp.diagnostics.drift_display import DriftDisplay
+from kpp.diagnostics.drifting import ColumnPart, Drift, PredictionShift, drift
 from kpp.diagnostics.findings import Check, Finding
 from kpp.diagnostics.margins import MarginTail, margin_tail
 from kpp.diagnostics.metrics import (

@@ -13,10 +13,12 @@ from kpp._checks import is_missing
 from kpp._rows import columns_of
 from kpp._shown import Shown
 from kpp._typing import AnyArray, BoolArray, FloatArray
+from kpp.diagnostics.table_columns import as_dates
 
 # Below this the chi-squared distribution is no good approximation: such categories count together.
 LEAST_EXPECTED = 5.0
 MOST_NAMED = 5
+NEWS = 0.05
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class ColumnShift(Shown):
     n_outside : int
         New values outside the range of the reference.
     new_categories : tuple of str
-        Categories that the reference does not have, the most frequent first.
+        Categories that the reference does not have, the most frequent first; none where new ones
+        are to be expected, as in free text.
     """
 
     column: str
@@ -109,13 +112,15 @@ def holm(p_values: FloatArray) -> FloatArray:
 
 
 def _compare(name: str, reference: Any, new: Any) -> ColumnShift:
+    reference, new = _as_dates(reference, new)
     old, old_gap = as_values(reference)
     now, now_gap = as_values(new)
     is_number = old.dtype.kind == "f" and now.dtype.kind == "f"
     if not is_number:
         old, now = old.astype(str), now.astype(str)
     old, now = old[~old_gap], now[~now_gap]
-    outside, unknown = 0, ()
+    outside = 0
+    unknown: tuple[str, ...] = ()
     statistic, p_value = 0.0, 1.0
     if len(old) and len(now):
         if is_number:
@@ -129,6 +134,16 @@ def _compare(name: str, reference: Any, new: Any) -> ColumnShift:
     kind = "numbers" if is_number else "categories"
     shares = float(old_gap.mean()), float(now_gap.mean())
     return ColumnShift(name, kind, statistic, p_value, *shares, outside, unknown)
+
+
+def _as_dates(reference: Any, new: Any) -> tuple[Any, Any]:
+    """Texts that are dates as times, where both columns are."""
+    if not (hasattr(reference, "iloc") and hasattr(new, "iloc")):
+        return reference, new
+    old, now = as_dates(reference), as_dates(new)
+    if old is None or now is None:
+        return reference, new
+    return tuple(times.to_numpy(dtype="datetime64[us]") for times in (old, now))
 
 
 def as_values(column: Any) -> tuple[AnyArray, BoolArray]:
@@ -173,9 +188,7 @@ def _chi_squared(old: AnyArray, now: AnyArray) -> tuple[float, float, tuple[str,
     labels, code = np.unique(np.concatenate([old, now]), return_inverse=True)
     counts = np.stack([np.bincount(part, minlength=len(labels)) for part in (code[:n], code[n:])])
     change = float(np.abs(counts[1] / m - counts[0] / n).max())
-    is_new = np.flatnonzero((counts[0] == 0) & (counts[1] > 0))
-    order = is_new[np.argsort(-counts[1][is_new], kind="stable")][:MOST_NAMED]
-    unknown = tuple(str(labels[k]) for k in order)
+    unknown = tuple(str(labels[k]) for k in _unexpected(*counts)[:MOST_NAMED])
     is_rare = counts.sum(axis=0) * min(n, m) / (n + m) < LEAST_EXPECTED
     table = counts[:, ~is_rare]
     if is_rare.any():
@@ -184,6 +197,19 @@ def _chi_squared(old: AnyArray, now: AnyArray) -> tuple[float, float, tuple[str,
     if table.shape[1] < 2:
         return change, 1.0, unknown
     return change, float(stats.chi2_contingency(table, correction=False).pvalue), unknown
+
+
+def _unexpected(old: AnyArray, now: AnyArray) -> AnyArray:
+    """Categories that only new rows have, most frequent first; none where they are to be expected.
+
+    The chance that one more row has a category that none before it had is about the share of rows
+    whose category is theirs alone (Good and Turing): large for free text, 0 for a few words.
+    """
+    is_new = np.flatnonzero((old == 0) & (now > 0))
+    chance = float((old == 1).sum() / old.sum())
+    if stats.binom.sf(now[is_new].sum() - 1, now.sum(), chance) > NEWS:
+        return is_new[:0]
+    return is_new[np.argsort(-now[is_new], kind="stable")]
 
 
 def _gap_test(old: BoolArray, now: BoolArray) -> float | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kpp._axes import axes_or_new
 
 if TYPE_CHECKING:
-    from kpp.diagnostics.drift import Drift
+    from kpp.diagnostics.drifting import Drift
 
 GAINED, LOST = "C0", "C3"
 
@@ -56,7 +56,7 @@ class DriftDisplay:
             ax.plot(box.new, place, "o", color=color, zorder=3)
         ax.set_yticks(range(len(boxes)), [textwrap.fill(box.text, 48) for box in boxes], fontsize=8)
         ax.set_ylim(len(boxes) - 0.5, -0.5)
-        ax.set_xlim(left=0)
+        ax.set_xlim(left=-0.02 * max((max(b.reference, b.new) for b in boxes), default=1.0))
         ax.set_xlabel("share of rows: reference (hollow), new (filled; blue gained, red lost)")
         ax.set_title(self.drift.verdict, fontsize=9, loc="left", wrap=True)
         self.ax_, self.figure_ = ax, ax.figure

@@ -161,7 +161,7 @@ def routed_of(at: MapBlock) -> list[AnyArray]:
         An embedding at rows.
     """
     return [
-        block.values if isinstance(block, LinearMap) else block.leaf_ids  # type: ignore[attr-defined]
+        block.values if isinstance(block, LinearMap) else block.leaf_ids
         for _, block in named_blocks(at)
     ]
 

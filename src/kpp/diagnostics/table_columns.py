@@ -105,9 +105,9 @@ def profile_of(name: str, column: Any) -> ColumnProfile:
         return ColumnProfile(name, kind, n_missing, n_distinct)
     numbers, values = numbers[finite], values[finite]
     low, high = values.min(), values.max()
-    counts = histogram(numbers)
-    ends = (str(low), str(high)) if kind == "dates" else (float(low), float(high))
-    return ColumnProfile(name, kind, n_missing, n_distinct, *ends, counts=counts)
+    written: Any = str if kind == "dates" else float
+    ends = written(low), written(high)
+    return ColumnProfile(name, kind, n_missing, n_distinct, ends[0], ends[1], histogram(numbers))
 
 
 def histogram(numbers: FloatArray) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._checks import RefusedError
 from kpp._optional import optional
 from kpp.diagnostics import ColumnProfile, DataChecks, check_data
 from kpp.reports.escaping import shown
@@ -18,6 +19,10 @@ MOST_CLASSES = 12
 
 def make(subject: Subject) -> dict[str, Any]:
     """Check the training rows as the user has them; the test rows where there are no others."""
+    try:
+        optional("pandas", "The section on the data")
+    except ImportError as error:
+        raise RefusedError(str(error)) from error
     training = subject.training
     X, y = (subject.given, subject.y) if training is None else (training.X, training.y)
     several = np.ndim(y) > 1 and np.shape(y)[1] > 1
@@ -52,9 +57,10 @@ def _named(X: Any, subject: Subject) -> Any:
     if hasattr(X, "columns"):
         return X
     array = np.asarray(X)
-    names = subject.question.raw_names
-    names = names if len(names) == array.shape[1] else [f"x{j}" for j in range(array.shape[1])]
-    return optional("pandas", "report()", "report").DataFrame(array, columns=list(names))
+    names = list(subject.question.raw_names)
+    if len(names) != array.shape[1]:
+        names = [f"x{j}" for j in range(array.shape[1])]
+    return optional("pandas", "The section on the data").DataFrame(array, columns=names)
 
 
 def _findings(checks: DataChecks) -> list[dict[str, Any]]:
@@ -63,16 +69,15 @@ def _findings(checks: DataChecks) -> list[dict[str, Any]]:
 
 
 def _target(subject: Subject, checks: DataChecks) -> dict[str, Any]:
-    profile = checks.target
+    profile, labels = checks.target, subject.question.additive.classes
     assert profile is not None
     name = subject.target_name or "the target"
-    if not subject.is_classifier:
-        return {"name": name, "classes": [], **_column(profile, checks.n_rows)} | {"name": name}
+    if labels is None:
+        return _column(profile, checks.n_rows) | {"name": name, "classes": []}
     training = subject.training
     codes = subject.target if training is None else training.target
-    n_of = np.bincount(codes, minlength=len(subject.question.additive.classes))
+    n_of = np.bincount(codes, minlength=len(labels))
     order = np.argsort(-n_of, kind="stable")
-    labels = subject.question.additive.classes
     classes = [
         {"label": shown(labels[k]), "n_rows": int(n_of[k]), "share": n_of[k] / n_of.sum()}
         for k in order[:MOST_CLASSES]

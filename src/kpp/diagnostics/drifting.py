@@ -13,6 +13,7 @@ from kpp._parallel import one_blas_thread
 from kpp._rows import columns_of
 from kpp._shown import Shown
 from kpp._typing import FloatArray
+from kpp.bounds.samples import seen_rows
 from kpp.diagnostics.boxes import Box, changed_boxes
 from kpp.diagnostics.column_shift import ColumnShift, compare_columns
 from kpp.diagnostics.ranges import Outside, new_gaps, outside_range
@@ -342,16 +343,18 @@ def drift(
     random = np.random.default_rng(random_state)
     p_value, n_tested = shift.permutation_test(n_permutations, random)
     regime = question.regime
-    unseen = (regime.splits_rows or regime.takes_grown_forest) and not has_learned(
-        question.preparation
-    )
+    if reference is None:
+        grown_elsewhere = regime.splits_rows or regime.takes_grown_forest
+        is_exact = grown_elsewhere and not has_learned(question.preparation)
+    else:
+        is_exact = not seen_rows(question, reference, independent_duplicates=True)
     return Drift(
         distance=shift.distance,
         expected=float(shift.expected.sum()),
         share=shift.share,
         p_value=p_value,
         level=level,
-        is_exact=reference is not None or unseen,
+        is_exact=is_exact,
         n_reference=shift.sizes[0],
         n_new=shift.sizes[1],
         n_tested=n_tested,
@@ -427,17 +430,21 @@ def _answers(question: Question, scores: FloatArray) -> FloatArray:
 
 
 def _checks(question: Question, reference: Any, new: Any) -> list[ColumnShift]:
+    """Every column of two tables on its own: the user's columns, where they are given."""
     if isinstance(reference, RoutedRows) or isinstance(new, RoutedRows):
-        pair = [question.rows(part).X for part in (reference, new)]
-        return compare_columns(*pair, question.names)
+        old, now = question.rows(reference).X, question.rows(new).X
+        return compare_columns(old, now, question.names)
     names = list(question.raw_names)
-    pair = [
-        part[names] if hasattr(part, "columns") and set(names) <= set(part.columns) else part
-        for part in (reference, new)
-    ]
-    if any(len(columns_of(part)) != len(names) for part in pair):
+    old, now = _in_order(reference, names), _in_order(new, names)
+    if any(len(columns_of(part)) != len(names) for part in (old, now)):
         return []
-    return compare_columns(*pair, names)
+    return compare_columns(old, now, names)
+
+
+def _in_order(X: Any, names: list[str]) -> Any:
+    """The columns of a data frame in the order of the fit, without any others."""
+    known = hasattr(X, "columns") and set(names) <= set(X.columns)
+    return X[names] if known else X
 
 
 def _predictions(shifts: Sequence[PredictionShift]) -> list[str]:
