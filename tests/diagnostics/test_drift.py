@@ -59,26 +59,28 @@ def test_the_distance_is_that_of_the_kernel(name, request):
     assert sum(one.expected for one in found.columns) == pytest.approx(found.expected, rel=1e-12)
 
 
+def distances_of_all_cuts(model, reference, new):
+    """The distance for every way to cut all rows in two, from the kernel; the given one first."""
+    gram, n, m = kernel(model, pd.concat([reference, new])), len(reference), len(new)
+    values = []
+    for chosen in combinations(range(n + m), n):
+        sign = np.full(n + m, 1 / m)
+        sign[list(chosen)] = -1 / n
+        values.append(sign @ gram @ sign)
+    return np.array(values)
+
+
 def test_what_chance_adds_is_the_mean_over_cuts(model):
     shift = Shift(model.map_.on(REFERENCE[:4]), model.map_.on(NEW[:3]))
-    gram = kernel(model, pd.concat([REFERENCE[:4], NEW[:3]]))
-    values = []
-    for chosen in combinations(range(7), 4):
-        sign = np.full(7, 1 / 3)
-        sign[list(chosen)] = -1 / 4
-        values.append(sign @ gram @ sign)
-    assert shift.expected.sum() == pytest.approx(np.mean(values), rel=1e-12)
+    values = distances_of_all_cuts(model, REFERENCE[:4], NEW[:3])
+    assert shift.distance == pytest.approx(values[0], rel=1e-12)
+    assert shift.expected.sum() == pytest.approx(values.mean(), rel=1e-12)
 
 
 def test_the_p_value_is_that_of_all_cuts(model):
     shift = Shift(model.map_.on(REFERENCE[:4]), model.map_.on(NEW[:4]))
-    gram = kernel(model, pd.concat([REFERENCE[:4], NEW[:4]]))
-    values = []
-    for chosen in combinations(range(8), 4):
-        sign = np.full(8, 1 / 4)
-        sign[list(chosen)] = -1 / 4
-        values.append(sign @ gram @ sign)
-    exact = np.mean(np.array(values) >= values[0] * (1 - 1e-9))
+    values = distances_of_all_cuts(model, REFERENCE[:4], NEW[:4])
+    exact = np.mean(values >= values[0] * (1 - 1e-9))
     p_value, n_rows = shift.permutation_test(4000, np.random.default_rng(0))
     assert n_rows == 8
     assert p_value == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 4000) + 1e-3)

@@ -104,7 +104,7 @@ def _show(found: Drift, name: str, said: str | None, top: int, terminal: Termina
             ],
             right=(0, 1, 2),
         )
-    remarks = found.remarks()
+    remarks = found.column_remarks()  # what the fit did not have was said as the rows were read
     if remarks:
         terminal.line()
     for remark in remarks:

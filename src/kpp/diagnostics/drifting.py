@@ -232,7 +232,22 @@ class Drift(Shown):
         return "\n".join(lines)
 
     def remarks(self) -> list[str]:
-        """What single columns have that the reference did not, in sentences."""
+        """What single columns have that the reference, or the fit, did not, in sentences."""
+        found = self.column_remarks()
+        for out in self.outside:
+            if out.stands_out:
+                found.append(
+                    f"'{out.column}': {out.n_outside} of {out.n_rows} rows outside the range of "
+                    f"the fit, {out.low:.4g} to {out.high:.4g}."
+                )
+        found += [
+            f"'{column}': {n} of {self.n_new} values missing; in the fit none was."
+            for column, n in self.gaps
+        ]
+        return found
+
+    def column_remarks(self) -> list[str]:
+        """Columns whose own distribution changed, and new categories, in sentences."""
         found = []
         for one in self.changed_columns[:MOST_LINES]:
             what = "the largest change of a share" if one.kind == "categories" else "KS"
@@ -245,16 +260,6 @@ class Drift(Shown):
             if one.new_categories:
                 listed = ", ".join(f"'{name}'" for name in one.new_categories[:3])
                 found.append(f"'{one.column}' has categories that the reference lacks: {listed}.")
-        for out in self.outside:
-            if out.stands_out:
-                found.append(
-                    f"'{out.column}': {out.n_outside} of {out.n_rows} rows outside the range of "
-                    f"the fit, {out.low:.4g} to {out.high:.4g}."
-                )
-        found += [
-            f"'{column}': {n} of {self.n_new} values missing; in the fit none was."
-            for column, n in self.gaps
-        ]
         return found
 
 

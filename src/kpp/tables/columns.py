@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from kpp._checks import is_missing
 from kpp._optional import optional
 from kpp._typing import AnyArray
 from kpp.diagnostics.table_columns import is_id_like
@@ -182,7 +183,7 @@ def _unread(preparation: Any, X: Any, rows: Any) -> Iterator[str]:
                 f"{listed(new.unique().tolist(), 3)}."
             )
         n_gaps = int(column.isna().sum())
-        if n_gaps and all(category == category for category in categories[0]):
+        if n_gaps and not any(map(is_missing, categories[0])):
             yield f"Column '{name}': {n_gaps} of {len(X)} values are missing; in the fit none was."
 
 
