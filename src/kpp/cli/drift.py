@@ -72,9 +72,8 @@ def _show(found: Drift, name: str, said: str | None, top: int, terminal: Termina
     terminal.line(found.verdict)
     if not found.is_exact:
         terminal.note(
-            "The rows of the fit have grown the trees: the test is an approximation on the safe "
-            "side. --reference FILE compares with rows that the fit held out, and tests each "
-            "column."
+            "The rows of the fit have grown the trees: the test is an approximation. --reference "
+            "FILE compares with rows that the fit held out, and tests each column."
         )
     terminal.line()
     terminal.table(
