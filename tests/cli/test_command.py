@@ -13,7 +13,7 @@ import kpp
 from kpp.cli import BUILT_IN, main
 
 COMMANDS = ["fit", "predict", "explain", "certify", "diagnose", "report", "info"]
-COMMANDS += ["export", "geometry"]
+COMMANDS += ["drift", "export", "geometry"]
 
 
 def process(*arguments, **environment):

@@ -55,6 +55,7 @@ SECTIONS = [
     "picture",
     "robustness",
     "bounds",
+    "data",
     "findings",
     "appendix",
 ]

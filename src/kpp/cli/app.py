@@ -265,6 +265,39 @@ def diagnose(
 
 
 @app.command()
+def drift(
+    model: o.ModelFile,
+    data: o.Data,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Rows to compare with; of the table of the fit those that it held out. By default "
+            "the rows of the fit.",
+            show_default=False,
+        ),
+    ] = None,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit code 1 if there is drift.")] = False,
+    level: Annotated[float, typer.Option(help="Chance of a false alarm.")] = 0.05,
+    top: o.Top = 10,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> int:
+    """Say whether new rows have moved away from those of the fit, where, and what it does."""
+    from kpp.cli.drift import run_drift
+
+    return run_drift(
+        model,
+        data,
+        reference=reference,
+        level=level,
+        top=top,
+        fail=fail,
+        terminal=Terminal(json=json, quiet=quiet),
+    )
+
+
+@app.command()
 def report(
     context: typer.Context,
     data: o.Data,

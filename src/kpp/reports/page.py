@@ -9,7 +9,7 @@ from typing import Any
 
 from kpp._atomic import write_file
 from kpp._optional import optional
-from kpp.reports.charts import bar, draw_all, fifths
+from kpp.reports.charts import bar, draw_all, fifths, spark
 from kpp.reports.escaping import json_for_script
 from kpp.reports.svg import marker, markup
 from kpp.tables.numbers import count, figure, number, percent, signed
@@ -51,6 +51,7 @@ def render(data: dict[str, Any]) -> str:
         "signed": signed,
         "percent": percent,
         "bar": bar,
+        "spark": spark,
         "fifths": fifths,
         "marker": marker,
     }

@@ -16,6 +16,7 @@ from kpp.reports.sections import (
     alpha,
     appendix,
     bounds,
+    data,
     findings,
     fitted,
     intervals,
@@ -41,6 +42,7 @@ TITLES = {
     "picture": "The rows in two dimensions",
     "robustness": "How robust it is",
     "bounds": "What is guaranteed",
+    "data": "The data",
     "findings": "Diagnostics",
     "appendix": "Appendix",
 }
@@ -249,6 +251,7 @@ source, unseen, n_seen, max_rows, times, random_state, verbose
         "picture": lambda: picture.make(subject),
         "robustness": lambda: robustness.make(subject),
         "bounds": lambda: bounds.make(subject),
+        "data": lambda: data.make(subject),
         "findings": lambda: findings.make(subject),
         "appendix": lambda: appendix.make(subject),
     }

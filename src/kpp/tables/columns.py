@@ -10,15 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from kpp._checks import is_missing
 from kpp._optional import optional
 from kpp._typing import AnyArray
+from kpp.diagnostics.table_columns import is_id_like
+from kpp.models.asking import Question
+from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import prepared, raw_columns, split_pipeline
 from kpp.tables.errors import UserError, check_columns, listed, near
 from kpp.tables.target import kind_of
+from kpp.tables.unlike import remarks_on_numbers
 
 LARGEST = float(np.finfo(np.float32).max)
-ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|key)$|^unnamed: \d+$", re.IGNORECASE)
-FEWEST_IDS = 20
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def choose_columns(
             constant.append(name)
         else:
             used.append(name)
-            if _is_id_like(name, column, n_distinct):
+            if is_id_like(name, column, n_distinct):
                 id_like.append(name)
     if not used:
         raise UserError(f"{where} has no column with more than one value beside '{target}'.")
@@ -131,17 +134,21 @@ def columns_of(model: Any, frame: Any, where: str) -> tuple[Any, list[str]]:
 
 
 def prepare(model: Any, X: Any) -> tuple[Any, list[str]]:
-    """Rows as the inner model takes them; and what could not be read, in words.
+    """Rows as the inner model takes them; and what the fit did not have, in words.
 
     The preparation is lenient: a text in a column of numbers, a date in another format and a
     category that it has not seen count as missing or as none of the categories. That must not
-    happen without a word.
+    happen without a word. Nor should gaps where the fit had none, or values outside the range of
+    the fit beyond what chance explains.
     """
-    preparation, _ = split_pipeline(model)
+    preparation, inner = split_pipeline(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said below, with the names of the columns
         rows = prepared(preparation, X)
-    return rows, list(_unread(preparation, X, rows))
+    remarks = list(_unread(preparation, X, rows))
+    if isinstance(inner, KPPLinearModel):
+        remarks += remarks_on_numbers(Question(inner, preparation), rows)
+    return rows, remarks
 
 
 def _unread(preparation: Any, X: Any, rows: Any) -> Iterator[str]:
@@ -152,7 +159,8 @@ def _unread(preparation: Any, X: Any, rows: Any) -> Iterator[str]:
             outputs = [output for output in made.get(name, ()) if output in rows.columns]
             if not outputs:
                 continue
-            lost = X[name].notna().to_numpy() & rows[outputs].isna().all(axis=1).to_numpy()
+            given = _with_gaps(preparation, name, X[name]).notna().to_numpy()
+            lost = given & rows[outputs].isna().all(axis=1).to_numpy()
             if lost.any():
                 example = X[name].to_numpy()[np.flatnonzero(lost)[0]]
                 yield (
@@ -164,7 +172,7 @@ def _unread(preparation: Any, X: Any, rows: Any) -> Iterator[str]:
         categories = getattr(steps.get(name), "categories_", None)
         if categories is None:
             continue
-        column = X[name]
+        column = _with_gaps(preparation, name, X[name])
         known = {str(category) for category in categories[0]}
         given = column[column.notna()].astype(str)
         new = given[~given.isin(known)]
@@ -174,6 +182,17 @@ def _unread(preparation: Any, X: Any, rows: Any) -> Iterator[str]:
                 "has not seen, and count as none of those it knows: "
                 f"{listed(new.unique().tolist(), 3)}."
             )
+        n_gaps = int(column.isna().sum())
+        if n_gaps and not any(map(is_missing, categories[0])):
+            yield f"Column '{name}': {n_gaps} of {len(X)} values are missing; in the fit none was."
+
+
+def _with_gaps(preparation: Any, name: str, column: Any) -> Any:
+    """A column whose texts that the fit read as gaps ('?', 'N/A' and the like) are gaps."""
+    for step in getattr(preparation, "all_processing_steps_", {}).get(name, ()):
+        if type(step).__name__ == "CleanNullStrings":
+            return step.transform(column)
+    return column
 
 
 def take_id(frame: Any, name: str | None, where: str) -> Any:
@@ -241,18 +260,6 @@ def free_name(name: str, taken: Collection[str]) -> str:
 def _is_flat(column: Any) -> bool:
     known = column.dropna()
     return not len(known) or not isinstance(known.iloc[0], list | dict | np.ndarray | set | tuple)
-
-
-def _is_id_like(name: str, column: Any, n_distinct: int) -> bool:
-    if n_distinct < len(column) or n_distinct < FEWEST_IDS:
-        return False
-    kind = kind_of(column)
-    if kind in "iu":
-        steps = np.diff(column.to_numpy())
-        return bool(ID_NAME.search(name)) or bool((steps == 1).all())
-    if kind == "O":
-        return bool(ID_NAME.search(name)) or not column.astype(str).str.contains(r"\s").any()
-    return False
 
 
 def _quoted(name: str) -> str:
