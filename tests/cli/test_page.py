@@ -21,7 +21,9 @@ LINES = [
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
     mixed_table(120).drop(columns="label").to_csv(folder / "houses.csv", index=False)
-    visits().to_csv(folder / "visits.csv", index=False)
+    table = visits()
+    table["ward"], table["weight"] = table.index % 4, 1 + table.index % 3
+    table.to_csv(folder / "visits.csv", index=False)
     return folder
 
 
