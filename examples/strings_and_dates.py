@@ -39,7 +39,7 @@ print(f"Error on {len(new)} new rows: {error:.1f}; of a constant {actual.std():.
 print(f"{table.shape[1]} columns, {pipeline[-1].n_features_in_} when prepared.")
 
 # Contributions come back to the columns of the table.
-one = new.iloc[[0]]
+one = new.iloc[[1]]
 found = explain(pipeline, one, centered=True)
 print(f"\nPredicted {pipeline.predict(one)[0]:.0f}, on average {found.baseline:.0f}:")
 for name, value in zip(found.feature_names, found.values[0], strict=True):

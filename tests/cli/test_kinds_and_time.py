@@ -135,6 +135,7 @@ def test_what_is_said_of_time(run, place, timed, tmp_path):
     said = " ".join(run(*fit, "--out", tmp_path / "m.kpp").out.split())
     assert "The test rows are the last 24 of its rows by 'when', from 2021-06-02 on" in said
     assert "Folds are blocks of 'when'" in said
+    assert "in the order of time are not known to be independent draws" in said
     out = ["--out", tmp_path / "r.html", "--max-rows", 1, "--json", "-"]
     page = run("report", place / "x.csv", "--model", timed, *out)
     assert "held out the last rows of its table by 'when'" in page.out

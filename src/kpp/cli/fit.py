@@ -198,6 +198,9 @@ def _claims(fitted: Fitted) -> list[str]:
                 f"Folds are blocks of '{fitted.options.time}': a row is predicted without its "
                 "neighbours in time, but with later rows too."
             )
+    if fitted.options.time is not None:
+        said = "Bounds on the training rows are diagnostics here, not guarantees: rows in the order"
+        return [*found, f"{said} of time are not known to be independent draws."]
     independent = fitted.options.independent_duplicates
     return [*found, bounds_claim(fitted.pipeline, independent_duplicates=independent)]
 

@@ -24,7 +24,7 @@ from kpp.tables.errors import UserError, check_columns, near
 from kpp.tables.fingerprints import table_fingerprints
 from kpp.tables.fit_rows import FITTED, HELD_OUT, FitRows
 from kpp.tables.grouping import group_prints, groups_of, split_by_groups
-from kpp.tables.kinds import almost_numbers, check_kinds, force_kinds
+from kpp.tables.kinds import almost_numbers, blanks_alone, check_kinds, force_kinds
 from kpp.tables.labelled import LabelledRows, labelled_rows
 from kpp.tables.listener import Listener
 from kpp.tables.reading import TableFile
@@ -174,18 +174,20 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
     if target.n_missing:
         listener.warn(f"{target.n_missing} row(s) without '{target.name}' are left out.")
     reserved = _reserved(frame, options, target.name, table.name)
+    whole = frame  # as it is read again, by commands that ask which rows these were
     frame, remarks = force_kinds(frame, options.categorical, options.numerical, table.name)
     for remark in remarks:
         listener.warn(remark)
     times = times_of(frame, options.time, table)
-    whole, frame = frame, frame[target.kept].reset_index(drop=True)
+    frame = frame[target.kept].reset_index(drop=True)
     numbers = np.flatnonzero(target.kept)
     times = _take(times, numbers)
     groups = groups_of(frame, options.groups, table.name)
     train, test = _split(target, groups, times, options)
     _check_variety(target.values[train], target.name)
     columns = choose_columns(frame, target.name, options.drop, reserved, table.name)
-    for remark in (*columns.remarks(), *almost_numbers(frame, columns.used)):
+    texts = (*almost_numbers(frame, columns.used), *blanks_alone(frame, columns.used))
+    for remark in (*columns.remarks(), *texts):
         listener.note(remark)
     X, weight = frame[columns.used], weights_of(frame, options.weights)
     pipeline = build(target.task, options, verbose=int(listener.shows_progress))
@@ -434,7 +436,8 @@ def _of_test_file(
     X_test, weight = named_and_weighted(rows, own_id, options.weights, other.name)
     groups = groups_of(rows.frame, options.groups, other.name)
     timed = options.time if options.time in rows.frame.columns else None
-    return TestRows(X_test, rows.y, weight, groups, about, times_of(rows.frame, timed, other))
+    times = times_of(rows.frame, timed, other, rows.numbers)
+    return TestRows(X_test, rows.y, weight, groups, about, times)
 
 
 def named_and_weighted(

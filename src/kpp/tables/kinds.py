@@ -152,5 +152,30 @@ def almost_numbers(frame: Any, names: Sequence[str]) -> Iterator[str]:
             )
 
 
+def blanks_alone(frame: Any, names: Sequence[str]) -> Iterator[str]:
+    """Say which columns hold texts that differ by nothing but blanks at their ends.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from kpp.tables.kinds import blanks_alone
+    >>> list(blanks_alone(pd.DataFrame({"town": ["Ulm", "Ulm ", "Bonn"]}), ["town"]))
+    ["Column 'town': 'Ulm ' differ from other texts by blanks at their ends alone, and count as \
+others."]
+    """
+    pd = optional("pandas", "kpp", "cli")
+    for name in names:
+        if kind_of(frame[name]) != "O":
+            continue
+        different = pd.Series(frame[name].dropna().unique()).astype(str)
+        bare = different.str.strip()
+        twins = different[(different != bare) & bare.duplicated(keep=False)]
+        if len(twins):
+            yield (
+                f"Column '{name}': {listed(twins.tolist(), 3)} differ from other texts by blanks "
+                "at their ends alone, and count as others."
+            )
+
+
 # What preparations take for a gap anyway.
 NO_VALUE = {"", "?", "...", "#n/a", "n/a", "na", "<na>", "nan", "null", "none", "-", "missing"}

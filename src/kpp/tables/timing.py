@@ -6,6 +6,8 @@ model: trees do not go beyond the times that they have seen.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,17 +23,21 @@ N_FOLDS = 5
 OPTION = "--time"
 
 
-def times_of(frame: Any, name: str | None, table: TableFile) -> FloatArray | None:
+def times_of(
+    frame: Any, name: str | None, table: TableFile, numbers: AnyArray | None = None
+) -> FloatArray | None:
     """When each row of a table is of, as numbers that grow with time.
 
     Parameters
     ----------
     frame : pandas.DataFrame of shape (n_rows, n_columns)
-        All rows of the table.
+        Rows of the table.
     name : str or None
         The column: dates, texts that are dates, or numbers such as years; None where there is none.
     table : TableFile
         Where the rows come from, for messages.
+    numbers : int array of shape (n_rows,), optional
+        Their places in the table, where these are not all of its rows.
 
     Returns
     -------
@@ -42,61 +48,64 @@ def times_of(frame: Any, name: str | None, table: TableFile) -> FloatArray | Non
     if name is None:
         return None
     check_columns([name], list(frame.columns), OPTION, table.name)
-    column = frame[name]
+    column, where = frame[name], f"'{name}' ({OPTION}) of {table.name}"
+
+    def place(row: int) -> str:
+        return table.place(row if numbers is None else int(numbers[row]))
+
     missing = np.flatnonzero(column.isna().to_numpy())
     if len(missing):
         raise UserError(
             f"{len(missing)} row(s) of {table.name} have no '{name}' ({OPTION}), the first in "
-            f"{table.place(int(missing[0]))}: every row must say when it is of."
+            f"{place(int(missing[0]))}: every row must say when it is of."
         )
     if kind_of(column) in "iuf":
-        return _finite(column.to_numpy(dtype=np.float64), name, table)
+        times: FloatArray = column.to_numpy(dtype=np.float64)
+        if len(bad := np.flatnonzero(~np.isfinite(times))):
+            raise UserError(f"{where} is infinite in {place(int(bad[0]))}.")
+        return times
     if kind_of(column) == "b":
-        raise UserError(f"'{name}' ({OPTION}) of {table.name} is true or false, not a time.")
-    return _seconds(column, name, table)
+        raise UserError(f"{where} is true or false, not a time.")
+    return _seconds(column, where, place)
 
 
-def _finite(times: FloatArray, name: str, table: TableFile) -> FloatArray:
-    bad = np.flatnonzero(~np.isfinite(times))
-    if len(bad):
-        raise UserError(
-            f"'{name}' ({OPTION}) of {table.name} is infinite in {table.place(int(bad[0]))}."
-        )
-    return times
-
-
-def _seconds(column: Any, name: str, table: TableFile) -> FloatArray:
+def _seconds(column: Any, where: str, place: Callable[[int], str]) -> FloatArray:
     """Dates, or texts in the one way of writing them that fits all, as seconds."""
     pd = optional("pandas", OPTION, "cli")
     if kind_of(column) == "M":
         if str(column.dtype).startswith("timedelta"):
             return np.asarray(column.dt.total_seconds(), dtype=np.float64)
         return _since_1970(pd.to_datetime(column, utc=True))
-    texts = column.astype(str).str.strip()
+    # Every different text once, in the order of their first rows.
+    codes, different = pd.factorize(column.astype(str).str.strip())
+    texts, first = pd.Series(different), np.unique(codes, return_index=True)[1].tolist()
     ways: list[dict[str, Any]] = [
         {"format": "ISO8601"},
         {"format": "mixed", "dayfirst": False},
         {"format": "mixed", "dayfirst": True},
     ]
-    read = [pd.to_datetime(texts, errors="coerce", utc=True, **way) for way in ways]
+    read = [pd.to_datetime(texts, errors="coerce", utc=True, **ways[0])]
     if read[0].notna().all():
-        return _since_1970(read[0])
+        return _since_1970(read[0])[codes]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of day and month, which is looked at below
+        read += [pd.to_datetime(texts, errors="coerce", utc=True, **way) for way in ways[1:]]
     month_first, day_first = (_strict(own, texts, k) for k, own in enumerate(read[1:]))
     if month_first is None and day_first is None:
         best = max(read, key=lambda own: int(own.notna().sum()))
         lost = np.flatnonzero(best.isna().to_numpy())
         at = int(lost[0]) if len(lost) else 0
         raise UserError(
-            f"'{name}' ({OPTION}) of {table.name} holds '{column.iloc[at]}' in {table.place(at)}, "
-            "which is no date, or not one in the way of the others. Write dates as 2024-01-31."
+            f"{where} holds '{texts[at]}' in {place(first[at])}, which is no date, or not one in "
+            "the way of the others. Write dates as 2024-01-31."
         )
     if month_first is not None and day_first is not None and not month_first.equals(day_first):
         at = int(np.flatnonzero((month_first != day_first).to_numpy())[0])
         raise UserError(
-            f"'{name}' ({OPTION}) of {table.name} may have the day or the month first: "
-            f"'{column.iloc[at]}' in {table.place(at)}. Write dates as 2024-01-31."
+            f"{where} may have the day or the month first: '{texts[at]}' in {place(first[at])}. "
+            "Write dates as 2024-01-31."
         )
-    return _since_1970(day_first if month_first is None else month_first)
+    return _since_1970(day_first if month_first is None else month_first)[codes]
 
 
 def _strict(read: Any, texts: Any, day_first: int) -> Any:
