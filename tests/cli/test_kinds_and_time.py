@@ -171,6 +171,13 @@ def test_what_is_refused(run, place, tmp_path, arguments, words):
     assert not (tmp_path / "m.kpp").exists()
 
 
+def test_on_a_cluster_they_are_refused_and_not_forgotten(run):
+    for option in ("--time", "--categorical", "--numerical"):
+        done = run("fit", "x.parquet", "--dask", "local", "--target", "y", option, "code")
+        assert done.code == 2
+        assert f"{option}: not with --dask yet" in done.err
+
+
 def test_a_model_that_is_fitted_takes_none_of_them(run, place, kinds):
     for option in ("--time", "--categorical", "--numerical"):
         done = run("report", place / "x.csv", "--model", kinds, option, "code")

@@ -92,6 +92,7 @@ def fit(
     if dask is not None:
         from kpp.cli.dask import run_dask_fit
 
+        o.refuse_with_dask(time, categorical, numerical)
         return run_dask_fit(data, asked, out, dask, terminal)
     return run_fit(data, asked, out, terminal)
 

@@ -326,6 +326,16 @@ def refuse_fit_options(context: typer.Context) -> None:
         )
 
 
+def refuse_with_dask(
+    time: str | None, categorical: list[str] | None, numerical: list[str] | None
+) -> None:
+    """Refuse what needs the whole table in one place."""
+    given = {"--time": time, "--categorical": categorical, "--numerical": numerical}
+    named = [option for option, value in given.items() if value]
+    if named:
+        raise UserError(f"{', '.join(named)}: not with --dask yet.")
+
+
 def refuse_rows(rows: RowChoice) -> None:
     """Refuse a choice of rows where the fit makes it."""
     if rows is not RowChoice.auto:

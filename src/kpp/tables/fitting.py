@@ -191,7 +191,7 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
         listener.note(remark)
     X, weight = frame[columns.used], weights_of(frame, options.weights)
     pipeline = build(target.task, options, verbose=int(listener.shows_progress))
-    if times is not None and options.penalty() == "auto":
+    if times is not None:
         pipeline.set_params(**{f"{MODEL}__cv": blocks_of_time(times[train])})
     start = time.perf_counter()
     X_train, y_train = X.iloc[train].reset_index(drop=True), target.values[train]

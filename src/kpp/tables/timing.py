@@ -195,8 +195,7 @@ def blocks_of_time(times: FloatArray, n_folds: int = N_FOLDS) -> PredefinedSplit
     n_folds = min(n_folds, len(moments))
     if n_folds < 2:
         raise UserError(
-            f"All rows to fit are of the same time ({OPTION}), and folds are blocks of time: give "
-            "--alpha as a number, or leave out --time."
+            f"All rows to fit are of the same time, and folds are blocks of it: leave out {OPTION}."
         )
     # A moment belongs to the block in which its middle row falls.
     middle = np.cumsum(counts) - counts / 2
