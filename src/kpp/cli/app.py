@@ -9,6 +9,7 @@ import typer
 
 from kpp.cli import options as o
 from kpp.cli.console import Terminal
+from kpp.cli.examples import EXAMPLES
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
@@ -50,6 +51,9 @@ def fit(
     id_column: o.IdOfFit = None,
     weights: o.Weights = None,
     groups: o.Groups = None,
+    time: o.Time = None,
+    categorical: o.Categorical = None,
+    numerical: o.Numerical = None,
     independent_duplicates: o.IndependentDuplicates = False,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
@@ -77,6 +81,9 @@ def fit(
         id=id_column,
         weights=weights,
         groups=groups,
+        time=time,
+        categorical=tuple(categorical or ()),
+        numerical=tuple(numerical or ()),
         independent_duplicates=independent_duplicates,
         seed=seed,
         jobs=jobs,
@@ -85,6 +92,7 @@ def fit(
     if dask is not None:
         from kpp.cli.dask import run_dask_fit
 
+        o.refuse_with_dask(time, categorical, numerical)
         return run_dask_fit(data, asked, out, dask, terminal)
     return run_fit(data, asked, out, terminal)
 
@@ -341,6 +349,9 @@ def report(
     id_column: o.IdOfFit = None,
     weights: o.Weights = None,
     groups: o.Groups = None,
+    time: o.Time = None,
+    categorical: o.Categorical = None,
+    numerical: o.Numerical = None,
     independent_duplicates: o.IndependentDuplicates = False,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
@@ -369,6 +380,9 @@ def report(
         id=id_column,
         weights=weights,
         groups=groups,
+        time=time,
+        categorical=tuple(categorical or ()),
+        numerical=tuple(numerical or ()),
         independent_duplicates=independent_duplicates,
         seed=seed,
         jobs=jobs,
@@ -519,3 +533,8 @@ def geometry(
         for name, text in geometry_lines(figures):
             print(f"{name:<17}{text}")
     return 0 if holds else 1
+
+
+for _command in app.registered_commands:
+    assert _command.callback is not None
+    _command.epilog = f"Example: {EXAMPLES[_command.callback.__name__]}"

@@ -9,13 +9,12 @@ import numpy as np
 
 from kpp._optional import optional
 from kpp.cli.console import Terminal
-from kpp.cli.files import read_rows, show_table
+from kpp.cli.files import read_rows, show_table, table_output
 from kpp.models import PredictionIntervals, PredictionSets
 from kpp.tables.columns import free_name
 from kpp.tables.errors import UserError
 from kpp.tables.reading import TableFile
 from kpp.tables.rows import Rows
-from kpp.tables.writing import check_output
 
 
 def run_predict(
@@ -31,7 +30,7 @@ def run_predict(
 ) -> int:
     """Predict the rows of a file."""
     source = TableFile(table)
-    check_output(out, source, model)
+    out = table_output(out, terminal, source, model)
     rows = read_rows(model, source, id_column, terminal)
     if proba and not rows.question.is_classifier:
         raise UserError("--proba is for classification; this model predicts numbers.")

@@ -113,10 +113,16 @@ def _subject(
         known = file.summary.metadata.get("id")
         known = known if known in rows.frame.columns else None
         id_column = known if options.id is None else options.id
-        X, weight = named_and_weighted(rows, id_column, options.weights, source.name)
+        weights = options.weights
+        if weights is None and file.weights in rows.frame.columns:
+            weights = file.weights
+            terminal.note(f"Rows are weighted by '{weights}', as in the fit.")
+        X, weight = named_and_weighted(rows, id_column, weights, source.name)
         about = [f"The report is on {chosen.said}.", f"The model is that of {model.name}."]
         about += _left_out(rows.n_missing, rows.target)
-        about += _names_and_weights(id_column, options.weights)
+        if isinstance(by := file.summary.metadata.get("time"), str):
+            about.append(f"The fit held out the last rows of its table by '{by}'.")
+        about += _names_and_weights(id_column, weights)
         about += _in_groups(rows.groups, options.groups or file.groups)
         extra = {
             "sample_weight": weight,
