@@ -398,6 +398,7 @@ def report(
         max_rows=max_rows,
         y_range=y_range,
         open_it=open_it,
+        arguments=context.find_object(list),
         terminal=Terminal(quiet=quiet),
     )
 

@@ -12,6 +12,7 @@ from typing import Any
 from kpp._optional import optional
 from kpp.cli.console import Terminal
 from kpp.cli.files import load_model
+from kpp.cli.recipe import input_of, recipe_of
 from kpp.models.asking import ask
 from kpp.tables.columns import prepare
 from kpp.tables.errors import UserError, listed
@@ -34,6 +35,7 @@ def run_report(
     y_range: tuple[float, float] | None,
     open_it: bool,
     terminal: Terminal,
+    arguments: list[str] | None = None,
 ) -> int:
     """Write the report of a table; print where it is."""
     optional("jinja2", "kpp report", "report")
@@ -66,6 +68,9 @@ def run_report(
         y_range=y_range,
         random_state=options.seed,
         verbose=int(terminal.shows_progress),
+        recipe=None
+        if arguments is None
+        else _recipe(arguments, source, options.test, model, out, json_path),
         **extra,
     )
     for remark in data["sections"]["bounds"].get("duplicates", ()):
@@ -81,6 +86,23 @@ def run_report(
     if open_it:
         webbrowser.open(page.absolute().as_uri())
     return 0
+
+
+def _recipe(
+    arguments: list[str],
+    source: TableFile,
+    test: Any,
+    model: Path | None,
+    out: Path | None,
+    json_path: str | None,
+) -> dict[str, Any]:
+    """The command as it was given, and the sha256 of what it reads."""
+    inputs = [input_of(source, "table")]
+    if test is not None:
+        inputs.append(input_of(TableFile(str(test)), "test rows"))
+    if model is not None:
+        inputs.append(input_of(model, "model"))
+    return {**recipe_of(arguments, source.path, test, model, out, json_path), "inputs": inputs}
 
 
 def _subject(

@@ -40,7 +40,9 @@ def run(given: list[str]) -> int:
         if own is not None and arguments[1:] in (["--help"], ["-h"]):
             # Straight to it: to parse the options before a command takes longer than its help.
             command, name, arguments = own, f"kpp {arguments[0]}", arguments[1:]
-        code = command.main(args=arguments, prog_name=name, standalone_mode=False, **HELP)
+        # A report says how it was asked for.
+        settings = {**HELP, "obj": arguments}
+        code = command.main(args=arguments, prog_name=name, standalone_mode=False, **settings)
         sys.stdout.flush()
     except BrokenPipeError:
         return _no_reader()
