@@ -105,6 +105,11 @@ def test_intervals(run, folder, table):
     assert (got["upper"].to_numpy() == found.upper).all()
     assert "Coverage of 0.8 aimed at; not a guarantee" in done.err
     assert "FAILS   alpha fixed without these labels" in done.err
+    options = ("--interval", 0.8, "--width", "constant")
+    got = read(run("predict", folder / "reg.kpp", folder / "reg.csv", *options).out)
+    same = model[-1].predict_interval(model[:-1].transform(X), 0.8, width="constant")
+    assert (got["lower"].to_numpy() == same.lower).all()
+    assert not (same.lower == found.lower).all()
 
 
 def test_sets(run, folder):
@@ -123,6 +128,7 @@ def test_sets(run, folder):
     [
         ("reg", ("--set", 0.9), "use --interval"),
         ("cls", ("--interval", 0.9), "use --set"),
+        ("reg", ("--width", "constant"), "give --interval"),
         ("reg", ("--interval", 1.5), "strictly between 0 and 1"),
         ("reg", ("--interval", 0.9999), "needs out-of-fold errors of at least 9999 rows"),
     ],

@@ -110,6 +110,14 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    width: Annotated[
+        o.Width | None,
+        typer.Option(
+            help="With --interval: wider where the target varies more (the default), or all much "
+            "of one width.",
+            show_default=False,
+        ),
+    ] = None,
     label_set: Annotated[
         float | None,
         typer.Option(
@@ -138,6 +146,7 @@ def predict(
             dask,
             proba=proba,
             interval=interval,
+            width=width,
             terminal=Terminal(json=json, quiet=quiet),
         )
 
@@ -148,6 +157,7 @@ def predict(
         id_column,
         proba=proba,
         interval=interval,
+        width=width,
         label_set=label_set,
         terminal=Terminal(json=json, quiet=quiet),
     )

@@ -59,6 +59,13 @@ class Regime(StrEnum):
     cross_validated = "cross-validated"
 
 
+class Width(StrEnum):
+    """Widths of intervals."""
+
+    adaptive = "adaptive"
+    constant = "constant"
+
+
 class Level(StrEnum):
     """What a contribution belongs to."""
 
