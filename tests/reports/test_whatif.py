@@ -7,6 +7,7 @@ import pytest
 from reports.browser import opened, screen
 from reports.subjects import data_of, made
 from reports.test_browser import find, find_all
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 
 from kpp import explain
 from kpp.models.asking import ask
@@ -125,6 +126,38 @@ def test_changed_rows_have_the_models_own_answers(visit, kind):
     find(driver, "#whatif-reset").click()
     close(answered(driver)[0], section["scores"][2])
     assert driver.get_log("browser") == []
+
+
+def test_a_blend_with_gaps_and_linear_terms_has_its_own_answers(visit):
+    """Forests of both precisions, missing values, linear terms, and folds of several forests."""
+    from sklearn.datasets import load_diabetes
+
+    from kpp import KPPRegressor
+    from kpp.reports import report_data
+
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    X, y = X[["bmi", "s5", "bp"]][:150].copy(), y[:150].to_numpy()
+    X.iloc[::7, 0] = np.nan
+    forests = [("a", ExtraTreesRegressor(6)), ("b", HistGradientBoostingRegressor(max_iter=5))]
+    model = KPPRegressor(forests, main_effects="linear", cv=3, random_state=0)
+    model.fit(X[:100], y[:100])
+    data = report_data(model, X[100:], y[100:], max_rows=2, times=False)
+    section = data["sections"]["whatif"]
+    assert section["exact"]
+    assert section["model"]["folds"] is not None
+    assert len(section["model"]["linear"]) == 1
+    driver = visit("blend", data)
+    row = X.iloc[[100 + section["rows"][0]]].copy()
+    places = [own["variable"] for own in section["variables"]]
+    for name, value in (("bmi", 0.0123), ("s5", -0.05), ("bmi", np.nan), ("bp", 0.9)):
+        v = places.index(X.columns.get_loc(name))
+        driver.execute_script(SET, v, "" if np.isnan(value) else repr(value))
+        row[name] = value
+        scores, ends, adds = answered(driver)
+        true_scores, true_ends, true_adds = expected(model, row, section)
+        close(scores, true_scores)
+        close(adds, true_adds)
+        close(ends, true_ends)
 
 
 def _name(value):

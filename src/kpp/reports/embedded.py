@@ -100,15 +100,15 @@ def write_forest(block: ScoreBlock, reading: int) -> dict[str, Any]:
     """
     forest = block.forest
     is_split = forest.left >= 0
-    wide = forest.n_features > np.iinfo(np.int16).max
+    kind = next(k for k in ("<i1", "<i2", "<i4") if forest.n_features <= np.iinfo(k).max)
     threshold = forest.threshold[is_split]
     single = forest.dtype == np.float32
     written: dict[str, Any] = {
         "reading": reading,
         "single": single,
         "trees": packed(forest.tree_offsets, "<i4"),
-        "wide": wide,
-        "feature": packed(np.where(is_split, forest.feature, -1), "<i4" if wide else "<i2"),
+        "feature_bytes": int(kind[2]),
+        "feature": packed(np.where(is_split, forest.feature, -1), kind),
         "threshold": packed(rounded_down(threshold), "<f4") if single else packed(threshold, "<f8"),
         "adds": steps_of(block.contribution),
     }

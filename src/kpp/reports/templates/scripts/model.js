@@ -8,7 +8,7 @@ function unpack(text, Kind) {
 function readModel(written) {
   var K = written.n_scores;
   var forests = written.forests.map(function (own) {
-    var feature = unpack(own.feature, own.wide ? Int32Array : Int16Array), n = feature.length;
+    var feature = unpack(own.feature, { 1: Int8Array, 2: Int16Array, 4: Int32Array }[own.feature_bytes]), n = feature.length;
     var trees = unpack(own.trees, Int32Array), left = new Int32Array(n), place = new Int32Array(n);
     var splits = 0, leaves = 0, leavesBefore = [];
     // Level by level, siblings side by side: the children of the splits follow each other.
