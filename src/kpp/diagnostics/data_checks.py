@@ -356,6 +356,8 @@ def _duplicates(frame: Any, target: Any) -> tuple[int, int, float]:
     if target is not None:
         own = pd.util.hash_pandas_object(_hashable(target.to_frame()), index=False)
         n_copies = int(pd.DataFrame({"row": prints, "own": own}).duplicated().sum())
+    if n_copies == 0:
+        return 0, n_same, 0.0
     n_rows = len(frame)
     chances = [_chance_of_equal(frame[name]) for name in frame.columns]
     pairs = n_rows * (n_rows - 1) / 2 * math.prod(chances)

@@ -36,6 +36,9 @@ NEARLY_ALL = 0.01
 MUCH = 0.1
 FAR_ABOVE = 0.1
 ROWS_TOGETHER = 3000
+FIRST_ROWS = 200
+# Fewer different numbers are in the same order by chance.
+FEWEST_NUMBERS = 20
 
 
 def target_scores(y: AnyArray, *, classification: bool) -> FloatArray:
@@ -199,16 +202,28 @@ def copies_target(column: Any, y: AnyArray, *, classification: bool) -> bool:
     """
     if column.isna().any():
         return False
-    if classification:
-        values, code = np.unique(column.astype(str).to_numpy(dtype=str), return_inverse=True)
-        labels, own = np.unique(y.astype(str), return_inverse=True)
-        if len(values) != len(labels):
-            return False
-        return len(np.unique(code * len(labels) + own)) == len(labels)
-    if kind_of_column(column) != "numbers":
+    if not classification and kind_of_column(column) != "numbers":
         return False
-    values, code = np.unique(column.to_numpy(), return_inverse=True)
-    numbers, own = np.unique(y, return_inverse=True)
-    if len(values) != len(numbers) or len(values) < 20:
+    values = column.to_numpy(dtype=str) if classification else column.to_numpy()
+    labels = y.astype(str) if classification else y
+    same = _is_renaming if classification else _is_monotone
+    # What is true of all rows is true of the first few, which mostly settle it.
+    if not same(values[:FIRST_ROWS], labels[:FIRST_ROWS]) or not same(values, labels):
+        return False
+    return classification or len(np.unique(values)) >= FEWEST_NUMBERS
+
+
+def _is_renaming(values: AnyArray, labels: AnyArray) -> bool:
+    """Whether equal values have equal labels, and the other way round."""
+    values, code = np.unique(values, return_inverse=True)
+    labels, own = np.unique(labels, return_inverse=True)
+    return len(values) == len(labels) == len(np.unique(code * len(labels) + own))
+
+
+def _is_monotone(values: AnyArray, numbers: AnyArray) -> bool:
+    """Whether numbers are in the order of values, or in the reverse order, ties included."""
+    values, code = np.unique(values, return_inverse=True)
+    numbers, own = np.unique(numbers, return_inverse=True)
+    if len(values) != len(numbers):
         return False
     return bool((code == own).all() or (code == len(values) - 1 - own).all())
