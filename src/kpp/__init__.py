@@ -4,7 +4,7 @@ The import takes next to no time: a public name brings in the room that it comes
 scikit-learn, when it is first used.
 """
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for checkers and editors; `_ROOM_OF` says the same to Python

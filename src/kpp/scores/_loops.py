@@ -94,7 +94,7 @@ def add_leaves(
                 out[k, i] += values[k, v]
 
 
-@compiled("in f8[]; i8; in i4[]; in f8[]; in i8[]; in f8[,]; out f8[,]")
+@compiled("in f8[]; i8; in i4[]; in f8[]; in i8[]; in f8[,]; i8; i8; out f8[,]")
 def add_leaves_of_few(
     rows: Any,
     n_features: Any,
@@ -102,6 +102,8 @@ def add_leaves_of_few(
     thresholds: Any,
     tree_offsets: Any,
     values: Any,
+    first_row: Any,
+    last_row: Any,
     out: Any,
 ) -> None:
     """As `add_leaves`, for few rows: each walks down several trees at a time.
@@ -111,7 +113,7 @@ def add_leaves_of_few(
     p = np.uint64(n_features)
     n_trees = tree_offsets.size - 1
     end = n_trees // TOGETHER * TOGETHER
-    for i in range(out.shape[1]):
+    for i in range(first_row, last_row):
         r = np.uint64(i) * p
         for tree in range(0, end, TOGETHER):
             v0 = np.uint64(tree_offsets[tree])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from kpp._parallel import blocks_of, run_blocks
-from kpp._typing import FloatArray, IntArray
-from kpp.forest.arrays import Forest
+from kpp._typing import FloatArray, IntArray, OffsetArray
 from kpp.scores._loops import add_leaves, add_leaves_of_few, add_terms
 
 if TYPE_CHECKING:
@@ -48,17 +47,9 @@ class DirectScores:
     ) -> None:
         self.intercept = intercept
         self.n_features = blocks[0].forest.n_features
-        self._tables = [
-            (
-                block.forest.dtype == np.float32,
-                *_nodes_side_by_side(block.forest),
-                block.forest.tree_offsets,
-                block.node_values,
-            )
-            for block in blocks
-        ]
-        self._rounds = any(table[0] for table in self._tables)
-        self._terms = [_numbers_of_terms(one) for one in linear]
+        self._trees = [_Trees.of(block) for block in blocks]
+        self._rounds = any(trees.rounds for trees in self._trees)
+        self._terms = [_Terms.of(one) for one in linear]
 
     @staticmethod
     def takes(blocks: Sequence[ScoreBlock], linear: Sequence[LinearScores]) -> bool:
@@ -67,7 +58,7 @@ class DirectScores:
         widths = {forest.n_features for forest in forests}
         widths |= {one.terms.n_features for one in linear}
         return (
-            sum(forest.n_nodes for forest in forests) <= MAX_NODES
+            0 < sum(forest.n_nodes for forest in forests) <= MAX_NODES
             and len(widths) == 1
             and not any(
                 len(forest.category_offsets)
@@ -105,51 +96,87 @@ class DirectScores:
             return None
         n_rows = len(X)
         out = np.zeros((len(self.intercept), n_rows))
-        if n_rows <= FEW_ROWS:
-            for rounds, *table in self._tables:
-                add_leaves_of_few(rounded if rounds else exact, self.n_features, *table, out)
-            for terms in self._terms:
-                add_terms(exact, self.n_features, *terms, 0, n_rows, out)
-            return out.T + self.intercept
-        n_blocks = max(-(-exact.nbytes // BYTES_PER_BLOCK), 2 if n_rows >= ROWS_FOR_THREADS else 1)
-        blocks = blocks_of(n_rows, n_blocks)
 
-        def add(b: int) -> None:
-            for rounds, *table in self._tables:
-                rows = rounded if rounds else exact
-                add_leaves(rows, self.n_features, *table, *blocks[b], out)
+        def add(first: int, last: int) -> None:
+            for trees in self._trees:
+                trees.add_to(out, rounded if trees.rounds else exact, first, last)
             for terms in self._terms:
-                add_terms(exact, self.n_features, *terms, *blocks[b], out)
+                terms.add_to(out, exact, first, last)
 
-        run_blocks(add, len(blocks), n_jobs)
+        if n_rows < ROWS_FOR_THREADS and exact.nbytes <= BYTES_PER_BLOCK:
+            add(0, n_rows)
+        else:
+            blocks = blocks_of(n_rows, max(2, -(-exact.nbytes // BYTES_PER_BLOCK)))
+            run_blocks(lambda b: add(*blocks[b]), len(blocks), n_jobs)
         return out.T + self.intercept
 
 
-def _nodes_side_by_side(forest: Forest) -> tuple[IntArray, FloatArray]:
-    """Feature, left child and threshold of each node in 16 bytes, as integers and as numbers.
+class _Trees(NamedTuple):
+    """One forest: node v has four integers in `nodes`, the last two of them one of `thresholds`."""
 
-    A leaf is its own left child, and its threshold is beyond every number.
-    """
-    is_leaf = forest.left < 0
-    nodes = np.empty((forest.n_nodes, 4), dtype=np.int32)
-    nodes[:, 0] = np.where(is_leaf, 0, forest.feature)
-    nodes[:, 1] = np.where(is_leaf, np.arange(forest.n_nodes), forest.left)
-    nodes.view(np.float64)[:, 1] = np.where(is_leaf, np.inf, forest.threshold)
-    flat = nodes.reshape(-1)
-    numbers: Any = flat.view(np.float64)
-    return flat, numbers
+    rounds: bool
+    n_features: int
+    nodes: IntArray
+    thresholds: FloatArray
+    tree_offsets: OffsetArray
+    values: FloatArray
+
+    @classmethod
+    def of(cls, block: ScoreBlock) -> _Trees:
+        forest = block.forest
+        is_leaf = forest.left < 0
+        nodes = np.empty((forest.n_nodes, 4), dtype=np.int32)
+        nodes[:, 0] = np.where(is_leaf, 0, forest.feature)
+        # A leaf is its own left child, and its threshold is beyond every number.
+        nodes[:, 1] = np.where(is_leaf, np.arange(forest.n_nodes), forest.left)
+        nodes.view(np.float64)[:, 1] = np.where(is_leaf, np.inf, forest.threshold)
+        flat = nodes.reshape(-1)
+        rounds = bool(forest.dtype == np.float32)
+        thresholds: FloatArray = flat.view(np.float64)
+        offsets, values = forest.tree_offsets, block.node_values
+        return cls(rounds, forest.n_features, flat, thresholds, offsets, values)
+
+    def add_to(self, out: FloatArray, rows: FloatArray, first: int, last: int) -> None:
+        """Add the leaf values of the rows from `first` to before `last`."""
+        loop = add_leaves_of_few if last - first <= FEW_ROWS else add_leaves
+        loop(
+            rows,
+            self.n_features,
+            self.nodes,
+            self.thresholds,
+            self.tree_offsets,
+            self.values,
+            first,
+            last,
+            out,
+        )
 
 
-def _numbers_of_terms(linear: LinearScores) -> tuple[Any, ...]:
-    """Columns, ranges, means, slopes and coefficients of the terms, as the loop takes them.
+class _Terms(NamedTuple):
+    """Linear terms. One that says that a value is missing says nothing of finite numbers."""
 
-    A term that says that a value is missing says nothing of the finite numbers that come here.
-    """
-    terms = linear.terms
-    own = ~terms.is_missing
-    numbers = (terms.low, terms.high, terms.mean, terms.slope)
-    return (
-        np.ascontiguousarray(terms.column[own], dtype=np.int64),
-        *(np.ascontiguousarray(of_terms[own]) for of_terms in numbers),
-        np.ascontiguousarray(linear.coef[:, own]),
-    )
+    n_features: int
+    columns: OffsetArray
+    low: FloatArray
+    high: FloatArray
+    mean: FloatArray
+    slope: FloatArray
+    coef: FloatArray
+
+    @classmethod
+    def of(cls, linear: LinearScores) -> _Terms:
+        terms = linear.terms
+        own = ~terms.is_missing
+        return cls(
+            terms.n_features,
+            np.ascontiguousarray(terms.column[own], dtype=np.int64),
+            np.ascontiguousarray(terms.low[own]),
+            np.ascontiguousarray(terms.high[own]),
+            np.ascontiguousarray(terms.mean[own]),
+            np.ascontiguousarray(terms.slope[own]),
+            np.ascontiguousarray(linear.coef[:, own]),
+        )
+
+    def add_to(self, out: FloatArray, rows: FloatArray, first: int, last: int) -> None:
+        """Add the terms of the rows from `first` to before `last`."""
+        add_terms(rows, *self, first, last, out)
