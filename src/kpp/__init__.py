@@ -24,7 +24,15 @@ if TYPE_CHECKING:  # for checkers and editors; `_ROOM_OF` says the same to Pytho
         certify_raw,
         robustness_curve,
     )
-    from kpp.diagnostics import Comparison, Diagnostics, audit, compare, diagnose
+    from kpp.diagnostics import (
+        Comparison,
+        Diagnostics,
+        Segments,
+        audit,
+        compare,
+        diagnose,
+        segments,
+    )
     from kpp.explanations import (
         Attribution,
         explain,
@@ -57,6 +65,7 @@ __all__ = [
     "RawCertificate",
     "RobustnessCurve",
     "RoutedRows",
+    "Segments",
     "audit",
     "bound_path",
     "certify",
@@ -78,6 +87,7 @@ __all__ = [
     "risk_bounds",
     "robustness_curve",
     "save",
+    "segments",
     "to_onnx",
     "to_treelite",
 ]
@@ -117,6 +127,7 @@ _ROOM_OF = {
     "RawCertificate": "certificates",
     "RobustnessCurve": "certificates",
     "RoutedRows": "scores",
+    "Segments": "diagnostics",
     "audit": "diagnostics",
     "bound_path": "bounds",
     "certify": "certificates",
@@ -138,6 +149,7 @@ _ROOM_OF = {
     "risk_bounds": "bounds",
     "robustness_curve": "certificates",
     "save": "io",
+    "segments": "diagnostics",
     "to_onnx": "export",
     "to_treelite": "export",
 }

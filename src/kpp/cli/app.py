@@ -294,6 +294,8 @@ def report(
             show_default=False,
         ),
     ] = None,
+    compare: o.Compare = False,
+    segments: o.Segments = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     task: o.TaskOption = o.Task.auto,
     forest: o.Forest = o.ForestName.blend,
@@ -350,6 +352,8 @@ def report(
         title=title,
         max_rows=max_rows,
         y_range=y_range,
+        compare=compare,
+        segments=segments or [],
         open_it=open_it,
         terminal=Terminal(quiet=quiet),
     )

@@ -14,6 +14,7 @@ from kpp.diagnostics.display import (
     MarginDisplay,
     SpectrumDisplay,
 )
+from kpp.diagnostics.dot_display import ComparisonDisplay, SegmentsDisplay
 from kpp.diagnostics.findings import Check, Finding
 from kpp.diagnostics.margins import MarginTail, margin_tail
 from kpp.diagnostics.metrics import (
@@ -24,6 +25,7 @@ from kpp.diagnostics.metrics import (
     regression_metrics,
 )
 from kpp.diagnostics.observables import Observable
+from kpp.diagnostics.segments import Segment, Segments, segments
 
 __all__ = [
     "Audit",
@@ -32,6 +34,7 @@ __all__ = [
     "Check",
     "Compared",
     "Comparison",
+    "ComparisonDisplay",
     "CoverageDisplay",
     "Diagnostics",
     "Finding",
@@ -40,6 +43,9 @@ __all__ = [
     "MarginTail",
     "MeasuredCoverage",
     "Observable",
+    "Segment",
+    "Segments",
+    "SegmentsDisplay",
     "SpectrumDisplay",
     "auc_reason",
     "audit",
@@ -51,4 +57,5 @@ __all__ = [
     "measure_coverage",
     "predictive_metrics",
     "regression_metrics",
+    "segments",
 ]

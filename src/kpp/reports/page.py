@@ -21,7 +21,7 @@ SIGNIFICANT = 6
 MOST_BYTES = 2_900_000
 # Sections whose data the script reads. Each has a file in templates/scripts, which adds itself to
 # `starts`; what they share stands in tools.js.
-SCRIPTED = ("variables", "rows")
+SCRIPTED = ("quality", "variables", "rows")
 
 
 def render(data: dict[str, Any]) -> str:
