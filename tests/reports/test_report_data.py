@@ -58,6 +58,7 @@ SECTIONS = [
     "picture",
     "robustness",
     "bounds",
+    "data",
     "findings",
     "appendix",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 from kpp._optional import optional
 from kpp.cli.console import Terminal
 from kpp.cli.files import load_model
+from kpp.cli.recipe import input_of, recipe_of
 from kpp.models.asking import ask
 from kpp.tables.columns import prepare
 from kpp.tables.errors import UserError, listed
@@ -39,6 +40,7 @@ def run_report(
     segments: Sequence[str],
     open_it: bool,
     terminal: Terminal,
+    arguments: list[str] | None = None,
 ) -> int:
     """Write the report of a table; print where it is."""
     optional("jinja2", "kpp report", "report")
@@ -79,6 +81,9 @@ def run_report(
         segments=by,
         random_state=options.seed,
         verbose=int(terminal.shows_progress),
+        recipe=None
+        if arguments is None
+        else _recipe(arguments, source, options.test, model, out, json_path),
         **extra,
     )
     for remark in data["sections"]["bounds"].get("duplicates", ()):
@@ -125,6 +130,23 @@ def segments_of(asked: Sequence[str], columns: Sequence[str]) -> Any:
     return found
 
 
+def _recipe(
+    arguments: list[str],
+    source: TableFile,
+    test: Any,
+    model: Path | None,
+    out: Path | None,
+    json_path: str | None,
+) -> dict[str, Any]:
+    """The command as it was given, and the sha256 of what it reads."""
+    inputs = [input_of(source, "table")]
+    if test is not None:
+        inputs.append(input_of(TableFile(str(test)), "test rows"))
+    if model is not None:
+        inputs.append(input_of(model, "model"))
+    return {**recipe_of(arguments, source.path, test, model, out, json_path), "inputs": inputs}
+
+
 def _subject(
     source: TableFile, options: FitOptions, model: Path | None, choice: str, terminal: Terminal
 ) -> tuple[Any, Any, Any, dict[str, Any]]:
@@ -155,10 +177,16 @@ def _subject(
         known = file.summary.metadata.get("id")
         known = known if known in rows.frame.columns else None
         id_column = known if options.id is None else options.id
-        X, weight = named_and_weighted(rows, id_column, options.weights, source.name)
+        weights = options.weights
+        if weights is None and file.weights in rows.frame.columns:
+            weights = file.weights
+            terminal.note(f"Rows are weighted by '{weights}', as in the fit.")
+        X, weight = named_and_weighted(rows, id_column, weights, source.name)
         about = [f"The report is on {chosen.said}.", f"The model is that of {model.name}."]
         about += _left_out(rows.n_missing, rows.target)
-        about += _names_and_weights(id_column, options.weights)
+        if isinstance(by := file.summary.metadata.get("time"), str):
+            about.append(f"The fit held out the last rows of its table by '{by}'.")
+        about += _names_and_weights(id_column, weights)
         about += _in_groups(rows.groups, options.groups or file.groups)
         extra = {
             "sample_weight": weight,

@@ -320,3 +320,15 @@ def bar(share: float, kind: str = "first") -> Any:
         '<svg class="bar" aria-hidden="true" focusable="false">'
         f'<rect class="{kind}" width="{width}%" height="100%" rx="2"/></svg>'
     )
+
+
+def spark(counts: list[int]) -> Any:
+    """A histogram as small as a word, for a table."""
+    most, width = max(counts), 100 / len(counts)
+    bars = "".join(
+        f'<rect class="first" x="{k * width:.2f}%" y="{100 - 100 * n / most:.2f}%" '
+        f'width="{0.86 * width:.2f}%" height="{100 * n / most:.2f}%"/>'
+        for k, n in enumerate(counts)
+        if n
+    )
+    return markup(f'<svg class="bar spark" aria-hidden="true" focusable="false">{bars}</svg>')

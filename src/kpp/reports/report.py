@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,13 @@ from typing import Any
 from kpp._checks import RefusedError
 from kpp._progress import Progress
 from kpp.reports.escaping import shown
-from kpp.reports.page import render, write
+from kpp.reports.page import render, room_for_model, write
 from kpp.reports.sections import (
     alpha,
     appendix,
     bounds,
     comparison,
+    data,
     findings,
     fitted,
     intervals,
@@ -26,6 +27,7 @@ from kpp.reports.sections import (
     rows,
     summary,
     variables,
+    whatif,
 )
 from kpp.reports.sections import (
     segments as segment_section,
@@ -46,9 +48,11 @@ TITLES = {
     "intervals": "How sure a prediction is",
     "variables": "What matters",
     "rows": "Rows to explore",
+    "whatif": "What if a value were another",
     "picture": "The rows in two dimensions",
     "robustness": "How robust it is",
     "bounds": "What is guaranteed",
+    "data": "The data",
     "findings": "Diagnostics",
     "appendix": "Appendix",
 }
@@ -76,6 +80,7 @@ def report(
     times: bool = True,
     random_state: int = 0,
     verbose: int = 0,
+    recipe: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a report on a fitted model as one self-contained HTML file.
 
@@ -139,6 +144,10 @@ def report(
         Seed of the rows that are drawn where there are too many to show.
     verbose : int, default=0
         1 shows how far it is, 2 in more detail.
+    recipe : mapping, optional
+        How the report is made again, to be shown: "command", a line for a shell, and "inputs", each
+        with "name", "what" and "sha256". `kpp report` gives it; without, the page shows the call
+        in Python.
 
     Returns
     -------
@@ -185,6 +194,7 @@ def report(
         times=times,
         random_state=random_state,
         verbose=verbose,
+        recipe=recipe,
     )
     return write(render(data), Path(path))
 
@@ -210,13 +220,14 @@ def report_data(
     times: bool = True,
     random_state: int = 0,
     verbose: int = 0,
+    recipe: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the content of `report` as plain data, ready for JSON.
 
     Parameters
     ----------
     model, X, y, title, sample_weight, train, groups, independent_duplicates, y_range, target, \
-source, unseen, n_seen, compare, segments, max_rows, times, random_state, verbose
+source, unseen, n_seen, compare, segments, max_rows, times, random_state, verbose, recipe
         As in `report`.
 
     Returns
@@ -269,11 +280,13 @@ source, unseen, n_seen, compare, segments, max_rows, times, random_state, verbos
         "rows": lambda: rows.make(
             subject, lambda name, done, total: progress(f"rows, {name}", done, total)
         ),
+        "whatif": lambda: whatif.make(subject, sections["rows"], room_for_model(sections)),
         "picture": lambda: picture.make(subject),
         "robustness": lambda: robustness.make(subject),
         "bounds": lambda: bounds.make(subject),
+        "data": lambda: data.make(subject),
         "findings": lambda: findings.make(subject),
-        "appendix": lambda: appendix.make(subject),
+        "appendix": lambda: appendix.make(subject, recipe),
     }
     if not comparison.wanted(subject, compare):
         del makers["comparison"]

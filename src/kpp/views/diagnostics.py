@@ -8,7 +8,9 @@ from kpp.diagnostics import (
     AuditCheck,
     Compared,
     Comparison,
+    DataChecks,
     Diagnostics,
+    Drift,
     MeasuredCoverage,
     Segment,
     Segments,
@@ -137,4 +139,37 @@ def measured_coverage(result: MeasuredCoverage) -> str:
         *tables,
         note(f"{result.found.status.capitalize()}; from and to are 95% intervals of the share."),
         conditions(result.found.conditions),
+    )
+
+
+@picture.register
+def drift(result: Drift) -> str:
+    """The verdict, the predictions, the columns and the boxes."""
+    predictions = [(one.name, one.reference, one.new, one.z) for one in result.predictions]
+    columns = [(one.column, one.distance, one.times) for one in result.columns[:10]]
+    boxes = [(one.reference, one.new, one.z, one.text) for one in result.boxes]
+    return card(
+        result.verdict,
+        table(["predictions", "reference", "new", "z"], predictions),
+        table(["column", "part of the distance", "times chance"], columns),
+        table(["reference", "new", "z", "box"], boxes),
+        *(note(remark) for remark in result.remarks()),
+        note(f"{result.n_new:,} new rows beside {result.n_reference:,} {result.reference}."),
+    )
+
+
+@picture.register
+def data_checks(result: DataChecks) -> str:
+    """The findings, then the columns."""
+    findings = [(f.code, f.severity, f.title, f"{f.meaning} {f.action}") for f in result.findings]
+    columns = [
+        (one.name, one.kind, one.n_missing, one.n_distinct, one.skill)
+        for one in result.columns[:40]
+    ]
+    return card(
+        f"{result.n_rows:,} rows, {result.n_columns} columns",
+        table(["code", "", "finding", "what to do"], findings)
+        if findings
+        else note("No findings."),
+        table(["column", "kind", "missing", "distinct", "skill alone"], columns),
     )
