@@ -299,6 +299,22 @@ Rows = Annotated[
         "all; auto takes the first of these that there are.",
     ),
 ]
+Compare = Annotated[
+    bool,
+    typer.Option(
+        "--compare", help="Fit forests and boosters too, and compare them on the same test rows."
+    ),
+]
+Segments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--segments",
+        metavar="COLUMN",
+        help="Scores by the values of this column, or of several with commas between; again for "
+        "more. Or one of columns (all, the default), pairs, none.",
+        show_default=False,
+    ),
+]
 Top = Annotated[int, typer.Option(help="Lines to show for a row.")]
 
 # What a model that is already fitted has no use for.

@@ -24,7 +24,7 @@ MOST_BYTES = 2_900_000
 RESERVED = 500_000
 # Sections whose data the script reads. Each has a file in templates/scripts, which adds itself to
 # `starts`; what they share stands in tools.js.
-SCRIPTED = ("variables", "rows", "whatif")
+SCRIPTED = ("quality", "variables", "rows", "whatif")
 # Their numbers keep all digits.
 EXACT = ("whatif",)
 # Scripts beside those of the sections.
