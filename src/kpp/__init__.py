@@ -4,7 +4,7 @@ The import takes next to no time: a public name brings in the room that it comes
 scikit-learn, when it is first used.
 """
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for checkers and editors; `_ROOM_OF` says the same to Python
@@ -29,11 +29,13 @@ if TYPE_CHECKING:  # for checkers and editors; `_ROOM_OF` says the same to Pytho
         DataChecks,
         Diagnostics,
         Drift,
+        Segments,
         audit,
         check_data,
         compare,
         diagnose,
         drift,
+        segments,
     )
     from kpp.explanations import (
         Attribution,
@@ -69,6 +71,7 @@ __all__ = [
     "RawCertificate",
     "RobustnessCurve",
     "RoutedRows",
+    "Segments",
     "audit",
     "bound_path",
     "certify",
@@ -92,6 +95,7 @@ __all__ = [
     "risk_bounds",
     "robustness_curve",
     "save",
+    "segments",
     "to_onnx",
     "to_treelite",
 ]
@@ -133,6 +137,7 @@ _ROOM_OF = {
     "RawCertificate": "certificates",
     "RobustnessCurve": "certificates",
     "RoutedRows": "scores",
+    "Segments": "diagnostics",
     "audit": "diagnostics",
     "bound_path": "bounds",
     "certify": "certificates",
@@ -156,6 +161,7 @@ _ROOM_OF = {
     "risk_bounds": "bounds",
     "robustness_curve": "certificates",
     "save": "io",
+    "segments": "diagnostics",
     "to_onnx": "export",
     "to_treelite": "export",
 }

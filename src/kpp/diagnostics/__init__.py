@@ -17,6 +17,7 @@ from kpp.diagnostics.display import (
     MarginDisplay,
     SpectrumDisplay,
 )
+from kpp.diagnostics.dot_display import ComparisonDisplay, SegmentsDisplay
 from kpp.diagnostics.drift_display import DriftDisplay
 from kpp.diagnostics.drifting import ColumnPart, Drift, PredictionShift, drift
 from kpp.diagnostics.findings import Check, Finding
@@ -30,6 +31,7 @@ from kpp.diagnostics.metrics import (
 )
 from kpp.diagnostics.observables import Observable
 from kpp.diagnostics.ranges import Outside
+from kpp.diagnostics.segments import Segment, Segments, segments
 from kpp.diagnostics.table_columns import ColumnProfile
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "ColumnShift",
     "Compared",
     "Comparison",
+    "ComparisonDisplay",
     "CoverageDisplay",
     "DataChecks",
     "Diagnostics",
@@ -56,6 +59,9 @@ __all__ = [
     "Observable",
     "Outside",
     "PredictionShift",
+    "Segment",
+    "Segments",
+    "SegmentsDisplay",
     "SpectrumDisplay",
     "auc_reason",
     "audit",
@@ -69,4 +75,5 @@ __all__ = [
     "measure_coverage",
     "predictive_metrics",
     "regression_metrics",
+    "segments",
 ]

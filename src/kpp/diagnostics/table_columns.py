@@ -145,7 +145,10 @@ def is_id_like(name: str, column: Any, n_distinct: int) -> bool:
         steps = np.diff(column.to_numpy())
         return bool(ID_NAME.search(name)) or bool((steps == 1).all())
     if kind_of_column(column) == "categories" and kind != "b":
-        return bool(ID_NAME.search(name)) or not column.astype(str).str.contains(r"\s").any()
+        texts = column.astype(str).str.strip()
+        # A date is another one in every row, and no name of the row.
+        is_words = texts.str.contains(r"\s").any() or texts.str.match(DATE).all()
+        return bool(ID_NAME.search(name)) or not is_words
     return False
 
 

@@ -463,7 +463,10 @@ class KPPLinearModel(ShowsItsFit, ABC):
 
     def _scores(self, X: Any) -> FloatArray:
         self._check_fitted()
-        return routed_rows(self, X).scores
+        if isinstance(X, RoutedRows):
+            return routed_rows(self, X).scores
+        # Nobody asks for the leaves: rows of numbers need none.
+        return self.additive_.scores(check_new_rows(self, X), n_jobs=self.n_jobs)
 
     def apply(self, X: Any) -> IntArray:
         """Find the leaf that each row reaches in each tree.

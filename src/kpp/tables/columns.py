@@ -18,6 +18,7 @@ from kpp.models.asking import Question
 from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import prepared, raw_columns, split_pipeline
 from kpp.tables.errors import UserError, check_columns, listed, near
+from kpp.tables.kinds import as_categories
 from kpp.tables.target import kind_of
 from kpp.tables.unlike import remarks_on_numbers
 
@@ -84,17 +85,24 @@ def choose_columns(
                 id_like.append(name)
     if not used:
         raise UserError(f"{where} has no column with more than one value beside '{target}'.")
-    for name in used:
-        column = frame[name]
-        if kind_of(column) == "f":
-            values = np.abs(column.to_numpy(dtype=np.float64, na_value=np.nan))
-            n_large = int((values > LARGEST).sum())
-            if n_large:
-                raise UserError(
-                    f"The column '{name}' of {where} holds {n_large} infinite or too large values: "
-                    f"clean them, or use --drop {_quoted(name)}."
-                )
+    refuse_infinite(frame, used, where, ", or use --drop {}")
     return Columns(used, constant, empty, id_like)
+
+
+def refuse_infinite(frame: Any, names: Sequence[str], where: str, otherwise: str = "") -> None:
+    """Refuse columns with values that single precision, which preparations use, does not hold."""
+    for name in names:
+        column = frame[name]
+        if kind_of(column) != "f":
+            continue
+        values = np.abs(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        large = np.flatnonzero(values > LARGEST)
+        if len(large):
+            raise UserError(
+                f"The column '{name}' of {where} holds {len(large)} infinite or too large values, "
+                f"the first in row {large[0]}, counted from 0: clean them"
+                f"{otherwise.format(_quoted(name))}."
+            )
 
 
 def model_columns(model: Any) -> list[str]:
@@ -128,9 +136,13 @@ def columns_of(model: Any, frame: Any, where: str) -> tuple[Any, list[str]]:
             f"{where} lacks {len(missing)} of the {len(names)} columns that the model needs: "
             f"{listed(missing)}.{hint}"
         )
+    if split_pipeline(model)[0] is not None:  # forests by themselves may take them
+        refuse_infinite(frame, names, where, ", or leave out these rows")
     needed = set(names)
     extra = [str(name) for name in frame.columns if name not in needed]
-    return frame[names], extra
+    # A column of categories may be one of numbers in another file, which has kinds of its own.
+    own = [c for c in names if c in text_columns(model) and kind_of(frame[c]) in "biuf"]
+    return frame[names].assign(**{name: as_categories(frame[name]) for name in own}), extra
 
 
 def prepare(model: Any, X: Any) -> tuple[Any, list[str]]:
@@ -239,7 +251,10 @@ def row_names(frame: Any, name: str | None, numbers: Sequence[int] | AnyArray) -
 def take_row(n_rows: int, row: int, where: str) -> int:
     """Check the number of a row; they count from 0, and from the end if negative."""
     if not -n_rows <= row < n_rows:
-        raise UserError(f"--row must be 0 to {n_rows - 1}: {where} has {n_rows} rows; got {row}.")
+        raise UserError(
+            f"--row must be 0 to {n_rows - 1}, or -1 to -{n_rows} from the end: {where} has "
+            f"{n_rows} rows; got {row}."
+        )
     return row % n_rows
 
 

@@ -12,9 +12,13 @@ from kpp.diagnostics import (
     Diagnostics,
     Drift,
     MeasuredCoverage,
+    Segment,
+    Segments,
 )
 from kpp.views.bounds import conditions
 from kpp.views.html import by_field, card, note, table
+
+MOST_SEGMENTS = 15
 
 
 @picture.register
@@ -81,6 +85,7 @@ def comparison(result: Comparison) -> str:
         f"{result.n_test:,} test rows, fitted on {result.n_train:,}",
         table(header, rows),
         note(f"Differences of the {result.loss} to the first model, with 95% intervals."),
+        note(result.said),
         *(note(f"{name} was left out: {reason}") for name, reason in result.left_out.items()),
     )
 
@@ -89,6 +94,30 @@ def comparison(result: Comparison) -> str:
 def compared(one: Compared) -> str:
     """One model of a comparison."""
     return by_field(one, "verdict")
+
+
+@picture.register
+def segments(result: Segments) -> str:
+    """The worst segments, and what the verdicts are worth."""
+    header = ["segment", "rows", result.loss, "from", "to", "rest", "adjusted p", ""]
+    rows = [
+        (one.name, one.n_rows, one.loss, one.low, one.high, one.rest, one.adjusted, one.verdict)
+        for one in result.segments[:MOST_SEGMENTS]
+    ]
+    more = len(result.segments) - MOST_SEGMENTS
+    return card(
+        f"{result.n_rows:,} rows, mean {result.loss} {result.overall:.4g}",
+        table(header, rows),
+        *([note(f"and {more:,} more; to_frame() has all")] if more > 0 else []),
+        note(result.said),
+        *map(note, result.notes),
+    )
+
+
+@picture.register
+def segment(one: Segment) -> str:
+    """One segment beside the rest."""
+    return by_field(one)
 
 
 @picture.register
