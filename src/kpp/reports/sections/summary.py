@@ -248,6 +248,11 @@ def worries(sections: dict[str, Any], cautions: list[str]) -> list[str]:
         titles = [one["title"] for one in findings["findings"] if one["severity"] == "warning"]
         if titles:
             found.append(f"{count(len(titles), 'warning')}: {'; '.join(titles)}.")
+    data = _made(sections, "data")
+    listed = [] if data is None else data["findings"]
+    spoiled = [one["title"] for one in listed if one["severity"] == "warning"]
+    if spoiled:
+        found.append(f"In the data: {'; '.join(spoiled)}.")
     segments = _made(sections, "segments")
     if segments is not None and segments["n_worse"]:
         worst = segments["segments"][0]
