@@ -34,7 +34,7 @@ def run_drift(
     source = TableFile(table)
     beside = None if reference is None else TableFile(reference)
     file = load_model(model, terminal)
-    known: dict[str, Any] = {"fitted_to": file.target, "fit_rows": file.fit_rows}
+    known: dict[str, Any] = {"known": file.known_columns, "fit_rows": file.fit_rows}
     new = Rows(file.model, source, None, terminal, **known)
     others = None
     if beside is not None:
