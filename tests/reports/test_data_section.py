@@ -52,7 +52,7 @@ def test_the_training_rows_where_they_are_given(model, rows):
 
 def test_otherwise_the_rows_of_the_report(model, rows):
     X, y = rows
-    given = subject(model, X[80:].to_numpy(), y[80:])
+    given = subject(model, X[80:], y[80:])
     found = data.make(given)
     assert found["n_rows"] == 40
     assert found["called"] == given.called
