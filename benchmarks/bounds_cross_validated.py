@@ -363,6 +363,7 @@ def page(result: dict[str, Any]) -> str:
             lines += [f"## {task}: {unit}", ""]
             lines += [
                 f"{own['trees']} trees in all, at most {own['max_rows']:,} rows of a set.",
+                *([own["note"]] if "note" in own else []),
                 "",
             ]
             lines += [*verdict(rows), "", *table(rows), ""]
