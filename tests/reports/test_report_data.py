@@ -55,6 +55,7 @@ SECTIONS = [
     "intervals",
     "variables",
     "rows",
+    "whatif",
     "picture",
     "robustness",
     "bounds",
