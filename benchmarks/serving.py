@@ -8,12 +8,14 @@ whatever else the machine does falls on all of them alike: read the ratios, not 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -252,9 +254,8 @@ def to_markdown(result: dict[str, Any]) -> str:
         "",
         f"Written by `benchmarks/serving.py`: {result['n_train']:,} rows of {result['data']} to "
         f"fit, {result['n_rows']:,} to predict, {result['n_trees']} trees. Medians of "
-        f"{result['n_turns']} turns; the contestants take turns in one run, on a machine that "
-        "others use at the same time: read the ratios in one run, not the times, "
-        "and a p99 as what the machine did.",
+        f"{result['n_turns']} turns; the contestants take turns in one run: read the ratios rather "
+        f"than the times. Load of the machine before: {result['load_before']:.1f}.",
         "",
         describe(result),
         "",
@@ -317,7 +318,8 @@ def main() -> None:
     quick = arguments.quick
     name = "made" if quick else "california_housing"
     n_train, n_rows, n_trees = (200, 100, 10) if quick else (arguments.rows, 10_000, 100)
-    n_turns, n_single = (2, 5) if quick else (arguments.turns, 20)
+    n_turns, n_single = (2, 5) if quick else (arguments.turns, 60)
+    load_before = os.getloadavg()[0]
     X, y, X_test, y_test = rows_of(name, n_train, n_rows, arguments.data_dir)
     with tempfile.TemporaryDirectory() as folder:
         contestants = enter(
@@ -326,12 +328,13 @@ def main() -> None:
         races = [row for n in (1, 2) for row in race(contestants, X_test, n, n_turns, n_single)]
     result = {
         **versions(),
-        "tools": {tool: version(tool) for tool in TOOLS},
+        "tools": {tool: version(tool) for tool in TOOLS if find_spec(tool) is not None},
         "data": name,
         "n_train": n_train,
         "n_rows": n_rows,
         "n_trees": n_trees,
         "n_turns": n_turns,
+        "load_before": load_before,
         "races": races,
         "aims": targets(races),
     }

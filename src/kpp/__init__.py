@@ -4,7 +4,7 @@ The import takes next to no time: a public name brings in the room that it comes
 scikit-learn, when it is first used.
 """
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for checkers and editors; `_ROOM_OF` says the same to Python
@@ -24,7 +24,19 @@ if TYPE_CHECKING:  # for checkers and editors; `_ROOM_OF` says the same to Pytho
         certify_raw,
         robustness_curve,
     )
-    from kpp.diagnostics import Comparison, Diagnostics, audit, compare, diagnose
+    from kpp.diagnostics import (
+        Comparison,
+        DataChecks,
+        Diagnostics,
+        Drift,
+        Segments,
+        audit,
+        check_data,
+        compare,
+        diagnose,
+        drift,
+        segments,
+    )
     from kpp.explanations import (
         Attribution,
         explain,
@@ -48,7 +60,9 @@ __all__ = [
     "BoundReport",
     "Certificate",
     "Comparison",
+    "DataChecks",
     "Diagnostics",
+    "Drift",
     "Forest",
     "KPPClassifier",
     "KPPEmbedding",
@@ -57,13 +71,16 @@ __all__ = [
     "RawCertificate",
     "RobustnessCurve",
     "RoutedRows",
+    "Segments",
     "audit",
     "bound_path",
     "certify",
     "certify_raw",
+    "check_data",
     "collapse",
     "compare",
     "diagnose",
+    "drift",
     "explain",
     "explain_distance",
     "explain_rules",
@@ -78,6 +95,7 @@ __all__ = [
     "risk_bounds",
     "robustness_curve",
     "save",
+    "segments",
     "to_onnx",
     "to_treelite",
 ]
@@ -108,7 +126,9 @@ _ROOM_OF = {
     "BoundReport": "bounds",
     "Certificate": "certificates",
     "Comparison": "diagnostics",
+    "DataChecks": "diagnostics",
     "Diagnostics": "diagnostics",
+    "Drift": "diagnostics",
     "Forest": "forest",
     "KPPClassifier": "models",
     "KPPEmbedding": "models",
@@ -117,13 +137,16 @@ _ROOM_OF = {
     "RawCertificate": "certificates",
     "RobustnessCurve": "certificates",
     "RoutedRows": "scores",
+    "Segments": "diagnostics",
     "audit": "diagnostics",
     "bound_path": "bounds",
     "certify": "certificates",
     "certify_raw": "certificates",
+    "check_data": "diagnostics",
     "collapse": "export",
     "compare": "diagnostics",
     "diagnose": "diagnostics",
+    "drift": "diagnostics",
     "explain": "explanations",
     "explain_distance": "explanations",
     "explain_rules": "explanations",
@@ -138,6 +161,7 @@ _ROOM_OF = {
     "risk_bounds": "bounds",
     "robustness_curve": "certificates",
     "save": "io",
+    "segments": "diagnostics",
     "to_onnx": "export",
     "to_treelite": "export",
 }

@@ -1,5 +1,8 @@
 """onnxruntime and treelite against the model, on every family of forests, at the hardest rows."""
 
+from copy import copy
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,10 +15,11 @@ from sklearn.ensemble import (
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
 )
+from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 from zoo import bagging_models, supervised_models, unsupervised_models
 
-from kpp import Forest, KPPClassifier, KPPRegressor, to_onnx, to_treelite
+from kpp import Forest, KPPClassifier, KPPRegressor, load, save, to_onnx, to_treelite
 from kpp.export import encoded_rows, onnx_inputs
 from kpp.forest import ObliqueForestRegressor
 from kpp.forest.layout import CATEGORICAL
@@ -236,3 +240,31 @@ def test_xgboost_with_a_number_for_missing_values_and_with_codes():
     takes = check_onnx(model, hard)
     assert not takes[hard[:, 3] == 2.5].any()
     check_treelite(model, hard)
+
+
+def test_what_other_losses_make_of_scores(tmp_path):
+    """Exponentials with Poisson's loss, several quantiles in order; also of a model from a file."""
+    counts = np.random.default_rng(0).poisson(np.exp(X[:, 2] * 8))
+    poisson = KPPRegressor("extra-trees", loss="poisson", **SETTINGS).fit(X, counts)
+    several = {"loss": "quantile", "quantile": [0.9, 0.1, 0.5]}
+    quantiles = KPPRegressor("extra-trees", **several, **SETTINGS).fit(X, Y)
+    # They hardly cross by themselves: with other intercepts they do, and are put in order.
+    crossing = copy(quantiles)
+    turned = quantiles.additive_.intercept[[1, 2, 0]]
+    crossing.additive_ = replace(quantiles.additive_, intercept=turned)
+    assert (np.diff(crossing.predict(X)[:, [1, 2, 0]], axis=1) >= 0).all()
+    assert (crossing.predict(X) != crossing.additive_.scores(X)).any()
+    crossed = run(to_onnx(crossing), {"X": X})["prediction"]
+    np.testing.assert_allclose(crossed, crossing.predict(X), rtol=1e-12)
+    treelite = pytest.importorskip("treelite")
+    for model in (poisson, quantiles):
+        save(model, tmp_path / "model.kpp")
+        loaded = load(tmp_path / "model.kpp")
+        for one in (model, loaded, make_pipeline("passthrough", model)):
+            answer = run(to_onnx(one), {"X": X})["prediction"]
+            np.testing.assert_allclose(answer, model.predict(X), rtol=1e-12)
+            if model is poisson:
+                served = treelite.gtil.predict(to_treelite(one), X).ravel()
+                np.testing.assert_allclose(served, model.predict(X), rtol=1e-12)
+    with pytest.raises(TypeError, match="quantiles"):
+        to_treelite(quantiles)

@@ -177,3 +177,20 @@ def test_models_alone_do_not_depend_on_versions(tmp_path, files):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(tmp_path / "old.kpp")
+
+
+@pytest.mark.filterwarnings("ignore")  # of other versions of libraries, and of a new category
+@pytest.mark.parametrize(
+    ("name", "answer"), [("classifier", "probability"), ("regressor", "prediction")]
+)
+def test_models_of_release_01(name, answer):
+    """Numbers with scikit-learn's preparation; a table of the command with texts and gaps."""
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("skrub")
+    plain = json.loads((DATA / f"release01_{name}.json").read_text())
+    model = load(DATA / f"release01_{name}.kpp")
+    if name == "regressor":
+        given = model.predict(pd.DataFrame(plain["rows"]))
+    else:
+        given = model.predict_proba(np.array(plain["rows"]))
+    np.testing.assert_allclose(given, plain[answer], rtol=1e-12)

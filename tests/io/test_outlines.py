@@ -81,7 +81,10 @@ def test_it_is_the_model_of_the_file(tmp_path, kind):
     check(save(MODELS[kind](), tmp_path / "m.kpp"))
 
 
-@pytest.mark.parametrize("name", sorted(DATA.keys() - {"format1_collapsed"}))
+FORMATS = {name for name in DATA if name.startswith("format")}
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS - {"format1_collapsed"}))
 def test_of_files_of_all_formats(name):
     check(DATA[name])
 

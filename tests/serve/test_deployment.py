@@ -1,14 +1,20 @@
-"""The files of deploy/: read line by line, since no engine builds them here."""
+"""The files of deploy/: read line by line, and tried by nginx and systemd where these are there."""
 
+import http.client
 import json
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 from pathlib import Path
 
 import pytest
+from serve.running import until
+from serve.tables import as_json, raw_rows
 from typer.main import get_command
 
+from kpp import io
 from kpp.cli.app import app
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -66,3 +72,65 @@ def test_nginx_agrees_with_the_defaults():
     assert int(body) == defaults["body_seconds"]
     assert int(answer) > defaults["seconds"]
     assert f"127.0.0.1:{defaults['port']}" in text
+
+
+@pytest.mark.skipif(shutil.which("nginx") is None, reason="there is no nginx")
+def test_behind_nginx(server, folder, tmp_path):
+    """The file as it is but for addresses and certificate: nginx takes it, and answers by TLS."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make a certificate")
+    pem, key = tmp_path / "model.pem", tmp_path / "model.key"
+    made = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    made += ["-subj", "/CN=model.example.org", "-keyout", str(key), "-out", str(pem)]
+    subprocess.run(made, check=True, capture_output=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    text = (DEPLOY / "nginx.conf").read_text()
+    for old, new in {
+        "server 127.0.0.1:8000": f"server {server.host}:{server.port}",
+        "listen 443 ssl": f"listen 127.0.0.1:{port} ssl",
+        "/etc/ssl/model.pem": str(pem),
+        "/etc/ssl/model.key": str(key),
+    }.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    places = "".join(f"{kind}_temp_path {tmp_path}/{kind};\n" for kind in kinds)
+    whole = tmp_path / "whole.conf"
+    around = f"daemon off;\npid {tmp_path}/pid;\nevents {{}}\nhttp {{\naccess_log off;\n{places}"
+    whole.write_text(f"{around}{text}}}\n")
+    command = ["nginx", "-p", str(tmp_path), "-e", str(tmp_path / "log"), "-c", str(whole)]
+    tried = subprocess.run([*command, "-t"], capture_output=True, text=True, check=False)
+    assert tried.returncode == 0, tried.stderr
+    process = subprocess.Popen(command)
+    trusted = ssl.create_default_context(cafile=pem)
+    trusted.check_hostname = False
+
+    def ask(method, path, body=None, **headers):
+        connection = http.client.HTTPSConnection("127.0.0.1", port, context=trusted, timeout=60)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def is_there():
+        try:
+            return ask("GET", "/health")[0] == 200
+        except OSError:
+            return False
+
+    try:
+        until(is_there)
+        body = json.dumps(as_json(raw_rows(io.load(folder / "cls.kpp"), folder / "cls.csv", 2)))
+        status, answer = ask("POST", "/predict", body, **{"Content-Type": "application/json"})
+        assert (status, json.loads(answer)["n_rows"]) == (200, 2)
+        assert ask("GET", "/metrics")[0] == 403
+        # Before a byte of it is read.
+        assert ask("POST", "/predict", None, **{"Content-Length": "99999999"})[0] == 413
+    finally:
+        process.terminate()
+        process.wait(30)

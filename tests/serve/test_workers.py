@@ -1,9 +1,10 @@
 """Several workers: one that is killed, models that change, a stop that waits; and the token."""
 
+import http.client
+import json
 import os
 import signal
-import threading
-import time
+import socket
 
 import pytest
 from serve.running import load, serving, until
@@ -126,25 +127,31 @@ def test_a_worker_that_is_killed_under_load(pair, body):
     assert after >= before + answered
 
 
-@pytest.mark.slow  # whether the question is seen under way depends on the machine
 def test_a_stop_finishes_what_is_under_way(pair, body):
     """The last test here: it ends the service."""
-    found = []
-    rows = {"rows": body["rows"] * 100}
-    slow = threading.Thread(target=lambda: found.append(pair.post("/rules?top=1000", rows)))
-    slow.start()
-    until(lambda: metric_of_slow(pair) == 1)
-    pair.process.send_signal(signal.SIGTERM)
-    slow.join(120)
-    assert found[0].status == 200
-    assert found[0].data["n_rows"] == 200
+    whole = json.dumps(body).encode()
+    head = (
+        "POST /predict HTTP/1.1\r\nHost: model\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(whole)}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        "Expect: 100-continue\r\n\r\n"
+    )
+    with socket.create_connection((pair.host, pair.port), timeout=120) as under_way:
+        under_way.sendall(head.encode())
+        # A worker says so when it begins to read the body: from here on it is under way.
+        assert under_way.recv(1000).startswith(b"HTTP/1.1 100 ")
+        under_way.sendall(whole[:9])
+        pair.process.send_signal(signal.SIGTERM)
+        until(lambda: events(pair).count("stopped") == 1)  # the one that has nothing to do
+        under_way.sendall(whole[9:])
+        answer = http.client.HTTPResponse(under_way)
+        answer.begin()
+        assert answer.status == 200
+        assert json.loads(answer.read())["n_rows"] == 2
     assert pair.process.wait(60) == 0
-    events = [line["event"] for line in pair.log()]
-    assert events.count("stopped") == 2
+    assert events(pair).count("stopped") == 2
     with pytest.raises(OSError):
         pair.ask("GET", "/health", timeout=5)
 
 
-def metric_of_slow(server):
-    time.sleep(0.01)
-    return metric(server, 'kpp_questions_inside{lane="slow"}')
+def events(server):
+    return [line["event"] for line in server.log()]

@@ -23,6 +23,9 @@ def run(given: list[str]) -> int:
     end = given.index("--") if "--" in given else len(given)
     debug = "--debug" in given[:end]
     arguments = [a for a in given[:end] if a != "--debug"] + given[end:]
+    if not arguments:
+        # What there is to ask for, and the exit code of a call that lacks its command.
+        return run(["--help"]) or UNUSABLE
     if arguments[:1] == ["--version"]:
         from kpp.cli import main
 

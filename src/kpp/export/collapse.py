@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kpp._typing import AnyArray
 from kpp.models.asking import ask
 from kpp.scores import AdditiveForest
+from kpp.solvers import PinballLoss
 
 
 def collapse(model: Any) -> AdditiveForest:
@@ -56,3 +58,19 @@ def collapse(model: Any) -> AdditiveForest:
     True
     """
     return ask(model).model.collapse()
+
+
+def rank_of_quantiles(model: Any) -> AnyArray | None:
+    """Place of each of a model's quantiles among them; None for a model of one, or of none.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted. Its predictions of several quantiles are put in order, so that none cross.
+
+    Returns
+    -------
+    rank : int array of shape (n_scores,), or None
+    """
+    loss = getattr(model, "loss_", None)
+    return loss.rank if isinstance(loss, PinballLoss) and loss.n_scores > 1 else None

@@ -74,8 +74,9 @@ class Graph:
         *,
         ml: bool = False,
         output: str | None = None,
+        n_unread: int = 0,
     ) -> str:
-        """Add a node with one output.
+        """Add a node of which one output is read.
 
         Parameters
         ----------
@@ -89,6 +90,8 @@ class Graph:
             Whether it is an operator of machine learning.
         output : str, optional
             Name of what it gives; a new one by default.
+        n_unread : int
+            Further outputs that it has, which nobody reads.
 
         Returns
         -------
@@ -104,7 +107,7 @@ class Graph:
             self.onnx.helper.make_node(
                 operator,
                 inputs,
-                [output],
+                [output, *(f"{output}_{k}" for k in range(n_unread))],
                 name=f"{self.prefix}n{len(self.nodes)}_{operator}",
                 domain=ML_DOMAIN if ml else "",
                 **made,

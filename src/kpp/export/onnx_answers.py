@@ -10,6 +10,7 @@ import numpy as np
 from kpp._typing import AnyArray
 from kpp.export.graph import Graph
 from kpp.export.onnx_scores import ScoreGraph
+from kpp.solvers.regression_losses import LARGEST_LOG
 
 
 def add_answers(
@@ -46,6 +47,7 @@ def add_answers(
 
     if additive.classes is None:
         single = n_scores == 1
+        found = add_predictions(graph, scores, found)
         answer = graph.add("Squeeze", found, graph.constant([1], np.int64)) if single else found
         return [give(answer, prediction, [None] if single else [None, n_scores])]
     if n_scores == 1:
@@ -64,6 +66,32 @@ def add_answers(
         give(chances, probability, [None, len(labels)]),
         give(found, score, [None] if n_scores == 1 else [None, n_scores]),
     ]
+
+
+def add_predictions(graph: Graph, scores: ScoreGraph, found: str) -> str:
+    """Add what makes predictions of the scores of a regressor.
+
+    Parameters
+    ----------
+    graph : Graph
+        Where it goes.
+    scores : ScoreGraph
+        The model.
+    found : str
+        float64 tensor of scores, shape (n_rows, n_scores).
+
+    Returns
+    -------
+    predictions : str
+        The scores; with Poisson's loss their exponentials; of several quantiles in order.
+    """
+    if scores.additive.is_log:
+        return graph.add("Exp", graph.add("Min", found, graph.constant(LARGEST_LOG, np.float64)))
+    if scores.rank is None:
+        return found
+    number = graph.constant([len(scores.rank)], np.int64)
+    rising = graph.node("TopK", [found, number], {"axis": 1, "largest": 0}, n_unread=1)
+    return graph.add("Gather", rising, graph.constant(scores.rank, np.int64), axis=1)
 
 
 def label_array(classes: AnyArray) -> AnyArray:

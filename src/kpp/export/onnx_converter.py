@@ -8,7 +8,7 @@ import numpy as np
 
 from kpp._optional import optional
 from kpp.export.graph import ML_DOMAIN, OPSET, Graph
-from kpp.export.onnx_answers import add_answers, label_array
+from kpp.export.onnx_answers import add_answers, add_predictions, label_array
 from kpp.export.onnx_scores import ScoreGraph
 from kpp.models import KPPClassifier, KPPRegressor
 from kpp.models.asking import ask
@@ -93,6 +93,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     found = scores.add_to(graph, names)
     outputs = [value.full_name for value in operator.outputs]
     if scores.additive.classes is None:
+        found = add_predictions(graph, scores, found)
         graph.node("Cast", [found], {"to": graph.type_of(dtype)}, output=outputs[0])
     else:
         further = [f"{graph.prefix}scores", f"{graph.prefix}prediction"]

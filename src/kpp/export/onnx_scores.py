@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kpp._typing import AnyArray
+from kpp.export.collapse import rank_of_quantiles
 from kpp.export.columns import (
     Column,
     add_codes,
@@ -40,12 +41,15 @@ class ScoreGraph:
         What every column holds.
     dtype : numpy dtype
         What the trees compare and add in.
+    rank : int array of shape (n_scores,), optional
+        Of several quantiles: place of each among them. They are put in order, so that none cross.
     """
 
     additive: AdditiveForest
     blocks: tuple[Forest, ...]
     columns: list[Column]
     dtype: Any = np.float64
+    rank: AnyArray | None = None
 
     @classmethod
     def of(cls, model: Any, names: Sequence[str], dtype: Any = np.float64) -> ScoreGraph:
@@ -66,7 +70,8 @@ class ScoreGraph:
         """
         additive = model.collapse()
         blocks = tuple(block.forest for block in model.additive_.blocks)
-        return cls(additive, blocks, read_columns(additive.forest, names), np.dtype(dtype))
+        columns = read_columns(additive.forest, names)
+        return cls(additive, blocks, columns, np.dtype(dtype), rank_of_quantiles(model))
 
     @property
     def has_categories(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from kpp._optional import optional
 from kpp._typing import FloatArray
+from kpp.export.collapse import rank_of_quantiles
 from kpp.forest import Forest
 from kpp.forest.join import as_float64
 from kpp.forest.layout import CATEGORICAL, OBLIQUE
@@ -43,7 +44,8 @@ def to_treelite(model: Any) -> Any:
     Raises
     ------
     TypeError
-        For linear terms and oblique splits, which treelite does not have.
+        For linear terms and oblique splits, which treelite does not have, and for several
+        quantiles of one model, which it does not put in order.
 
     References
     ----------
@@ -62,15 +64,22 @@ def to_treelite(model: Any) -> Any:
     True
     """
     builder_of = optional("treelite.model_builder", "to_treelite", "export")
-    additive = ask(model).model.collapse()
+    last = ask(model).model
+    additive = last.collapse()
     check_writable(additive)
+    if rank_of_quantiles(last) is not None:
+        raise TypeError(
+            "Several quantiles are put in order, so that none cross, and treelite gives every "
+            "score by itself. Use to_onnx, or fit a model for each quantile."
+        )
     forest = as_float64(additive.forest)
     n_trees, n_scores = forest.n_trees, additive.n_scores
     n_features, classes = forest.n_features, additive.classes
     # Leaves of several scores hold them all: of one target with classes, or of several targets.
     target, label = [0] * n_trees, [0] * n_trees
     if classes is None:
-        task, post, n_targets, n_classes = "kRegressor", "identity", n_scores, [1] * n_scores
+        post = "exponential" if additive.is_log else "identity"
+        task, n_targets, n_classes = "kRegressor", n_scores, [1] * n_scores
         shape = (n_scores, 1)
         target = [-1] * n_trees if n_scores > 1 else target
     elif n_scores == 1:

@@ -11,7 +11,6 @@ from kpp.geometry.composed import block_slices, forest_blocks
 from kpp.geometry.lean import make_lean, same_bits
 from kpp.geometry.linear import LinearMap
 from kpp.models.linear import KPPLinearModel
-from kpp.scores import AdditiveForest
 from kpp.scores.additive import LayerBlock
 
 
@@ -53,4 +52,4 @@ def _coefficients_of_the_layer(model: KPPLinearModel) -> None:
     blocks = tuple(LayerBlock(block, fit, place.start) for block, place in pairs)
     # Few numbers, which must not keep the others.
     linear = tuple(replace(terms, coef=terms.coef.copy()) for terms in additive.linear)
-    model.additive_ = AdditiveForest(blocks, additive.intercept, additive.classes, linear)
+    model.additive_ = replace(additive, blocks=blocks, linear=linear)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kpp._atomic import write_file
 from kpp._optional import optional
-from kpp.reports.charts import bar, draw_all, fifths
+from kpp.reports.charts import bar, draw_all, fifths, spark
 from kpp.reports.escaping import json_for_script
 from kpp.reports.glossary import explained, meanings, place_of, term
 from kpp.reports.svg import marker, markup
@@ -24,7 +24,7 @@ MOST_BYTES = 2_900_000
 RESERVED = 500_000
 # Sections whose data the script reads. Each has a file in templates/scripts, which adds itself to
 # `starts`; what they share stands in tools.js.
-SCRIPTED = ("variables", "rows", "whatif")
+SCRIPTED = ("quality", "variables", "rows", "whatif")
 # Their numbers keep all digits.
 EXACT = ("whatif",)
 # Scripts beside those of the sections.
@@ -58,6 +58,7 @@ def render(data: dict[str, Any]) -> str:
         "signed": signed,
         "percent": percent,
         "bar": bar,
+        "spark": spark,
         "fifths": fifths,
         "marker": marker,
         "explained": explained,

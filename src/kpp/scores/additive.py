@@ -19,6 +19,7 @@ from kpp.forest.sums import gather_scores, path_sums
 from kpp.geometry.composed import block_slices
 from kpp.geometry.linear import LinearMap
 from kpp.geometry.maps import MapBlock, PathMap
+from kpp.scores.direct import DirectScores
 from kpp.scores.linear import LinearScores, coordinates_of_rows
 
 if TYPE_CHECKING:
@@ -448,8 +449,18 @@ class AdditiveForest(Shown):
         -------
         scores : array of shape (n_rows, n_scores)
         """
+        found = None if self.direct is None else self.direct.scores(X, n_jobs)
+        if found is not None:
+            return found
         leaf_ids = self.route(X, n_jobs=n_jobs)
         return self.scores_at(leaf_ids, coordinates_of_rows(self.linear, X), n_jobs=n_jobs)
+
+    @cached_property
+    def direct(self) -> DirectScores | None:
+        """Tables for rows of finite numbers, made at the first prediction; None if not possible."""
+        if not DirectScores.takes(self.blocks, self.linear):
+            return None
+        return DirectScores(self.blocks, self.linear, self.intercept)
 
 
 def _side_by_side(parts: list[FloatArray | None]) -> FloatArray | None:

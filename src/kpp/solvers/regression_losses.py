@@ -176,10 +176,12 @@ class PinballLoss(ClippedLoss):
 
     def link(self, scores: FloatArray) -> FloatArray:
         """Return the scores; of several quantiles in their order, so that none cross."""
-        if self.n_scores == 1:
-            return scores
-        rank = np.argsort(np.argsort(self.quantiles, kind="stable"), kind="stable")
-        return np.sort(scores, axis=1)[:, rank]
+        return scores if self.n_scores == 1 else np.sort(scores, axis=1)[:, self.rank]
+
+    @property
+    def rank(self) -> AnyArray:
+        """Place of each quantile among them, from the least."""
+        return np.argsort(np.argsort(self.quantiles, kind="stable"), kind="stable")
 
     def unit(self, spread: float, weight: FloatArray) -> float:
         """Return the alpha that a relative alpha of 1 stands for on a map of this spread."""
