@@ -64,7 +64,7 @@ SECTIONS = [
     "appendix",
 ]
 # What a model does not support: everything else must be made.
-NOT_MADE = {"leaves": ["variables"], "several targets": ["findings"]}
+NOT_MADE = {"leaves": ["variables", "whatif"], "several targets": ["findings"]}
 
 
 def section(kind, name):
