@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/bounds_cross_validated.py --data-dir FOLDER --out benchmarks/results``. The
 folder holds ``<name>.csv.gz`` and ``suite.json``, which names the sets. For every set: 20% test
-rows, not stratified; on the others ``regime="cross-validated"`` with 5 and with 3 folds, and
+rows, not stratified; on the others ``regime="cross-validated"`` with 5, 3 and 2 folds, and
 ``regime="honest", center="partition"``. Extra trees, otherwise defaults.
 """
 
@@ -23,10 +23,10 @@ from sklearn.model_selection import train_test_split
 from timing import describe, versions
 
 from kpp import KPPClassifier, KPPRegressor, risk_bounds
-from kpp.bounds import bounded_prediction
+from kpp.bounds import bounded_prediction, held_out_binomial
 
 MAX_ROWS = 10_000
-FOLDS = (5, 3)
+FOLDS = (5, 3, 2)
 ENOUGH_ROWS, MOST_EXCESS = 1000, 0.05
 SMALL_PRICE = 0.02
 CENTRE = "held-out kl of the centre"
@@ -54,7 +54,7 @@ def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str
         "n_train": len(X_train),
         "n_classes": len(np.unique(y)) if classes else 0,
     }
-    for n_folds in FOLDS:
+    for n_folds in FOLDS if classes else FOLDS[:2]:
         start = time.perf_counter()
         model = estimator(
             "extra-trees",
@@ -87,6 +87,12 @@ def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str
             own["either"] = min(
                 halves["cross-validated vote"].total, halves["cross-validated average"].total
             )
+            # What no bound of this kind can go below: all rows for one predictor, no choice, no
+            # factor, at the error of the rows that were left out.
+            n_errors = round(own["left_out"]["randomised"] * len(y_train))
+            own["limit"] = float(held_out_binomial(n_errors, len(y_train), DELTA))
+            drawn = bounded_prediction(model, X_test, bounds["cross-validated randomised"], key=0)
+            own["keyed"] = float(np.mean(drawn != y_test))
         row[f"cv{n_folds}"] = own
     start = time.perf_counter()
     honest = estimator(
@@ -130,7 +136,7 @@ def tested(model: Any, X: Any, y: Any, bound: Any) -> float:
         chosen = [model.classes_[model._task.answers(own).argmax(axis=1)] for own in scores]
         return float(np.mean([c != y for c in chosen]))
     found = bounded_prediction(model, X, bound)
-    if kind in ("vote", "average", "model"):
+    if kind in ("vote", "vote by dissent", "average", "model"):
         return float(np.mean(found != y))
     if kind == "squared loss":
         return float(np.mean(np.square(found - y)))
@@ -142,34 +148,26 @@ def tested(model: Any, X: Any, y: Any, bound: Any) -> float:
 
 
 def class_table(rows: list[dict[str, Any]]) -> list[str]:
-    lines = [
-        "| data | n | classes | majority | 5 folds: test of the model | its bound "
-        "| randomised: test | bound | vote: bound | average: bound | either "
-        "| Brier: test | bound | of a constant "
-        "| 3 folds: test of the model | its bound | randomised: test | bound | either "
-        "| honest: test of the model | its bound | test of the centre | its bound |",
-        "|---" * 23 + "|",
-    ]
+    heads = ["data", "n", "classes", "majority"]
+    for n_folds in FOLDS:
+        own = ["test of the model", "its bound", "part by key: test", "bound", "vote: bound"]
+        own += ["by dissent", "vote or average", "limit"]
+        heads += [f"{n_folds} folds: {own[0]}", *own[1:]]
+    heads += ["Brier (3 folds): test", "bound", "of a constant"]
+    heads += ["honest: test of the model", "its bound", "test of the centre", "its bound"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in rows:
-        five, three, honest = row["cv5"], row["cv3"], row["honest"]
-        constant = row.get("brier_level", np.nan)
-        shown = [
-            five["level"],
-            five["model"],
-            five["bounds"]["model"],
-            five["test"]["randomised"],
-            five["bounds"]["randomised"],
-            five["bounds"]["vote"],
-            five["bounds"]["average"],
-            five["either"],
-            five["test"]["Brier score"],
-            five["bounds"]["Brier score"],
-            constant,
-            three["model"],
-            three["bounds"]["model"],
-            three["test"]["randomised"],
-            three["bounds"]["randomised"],
-            three["either"],
+        honest = row["honest"]
+        shown = [row["cv5"]["level"]]
+        for n_folds in FOLDS:
+            own = row[f"cv{n_folds}"]
+            shown += [own["model"], own["bounds"]["model"], own["keyed"]]
+            shown += [own["bounds"][name] for name in ("randomised", "vote", "vote by dissent")]
+            shown += [own["either"], own["limit"]]
+        brier = row["cv3"]
+        shown += [brier["test"]["Brier score"], brier["bounds"]["Brier score"]]
+        shown += [
+            row.get("brier_level", np.nan),
             honest["model"],
             np.nan if honest["model_bound"] is None else honest["model_bound"],
             honest["centre_test"],
@@ -204,35 +202,47 @@ def number_table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+GUARANTEED: dict[str, Any] = {
+    "one part for each row, by its key": lambda own: own["bounds"]["randomised"],
+    "the vote or the average": lambda own: own["either"],
+    "the vote by its dissent (unlabelled rows)": lambda own: own["bounds"]["vote by dissent"],
+    "the model by its dissent (unlabelled rows)": lambda own: own["bounds"]["model"],
+    "limit": lambda own: own["limit"],
+}
+
+
+def count_table(rows: list[dict[str, Any]]) -> list[str]:
+    """How many guaranteed errors are below that of the majority class."""
+    lines = [
+        f"Guaranteed error below that of the majority class, of {len(rows)} sets of two classes:",
+        "",
+        "| of what | " + " | ".join(f"{n_folds} folds" for n_folds in FOLDS) + " |",
+        "|---" * (len(FOLDS) + 1) + "|",
+    ]
+    for name, of in GUARANTEED.items():
+        counts = [
+            sum(of(row[f"cv{n_folds}"]) < row[f"cv{n_folds}"]["level"] for row in rows)
+            for n_folds in FOLDS
+        ]
+        lines.append(f"| {name} | " + " | ".join(map(str, counts)) + " |")
+    return [*lines, ""]
+
+
 def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
     binary = [row for row in rows if row["n_classes"] == 2]
-    lines = []
+    lines = count_table(binary)
+    small = [row for row in binary if row.get("group") == "development"]
+    if small:
+        lines += ["The same on the development sets alone.", "", *count_table(small)]
     for n_folds in FOLDS:
         key = f"cv{n_folds}"
-        below = [row for row in binary if row[key]["either"] < row[key]["level"]]
-        lines.append(
-            f"- {n_folds} folds: guaranteed error of the vote or the average below that of the "
-            f"majority class on {len(below)} of {len(binary)} sets of two classes."
-        )
-        missed = [
-            f"{row['data']} ({row[key]['either']:.3f}, majority {row[key]['level']:.3f}, left out "
-            f"{row[key]['left_out']['randomised']:.3f}, n = {row['n_train']:,})"
-            for row in binary
-            if row not in below
+        out_of_reach = [row for row in binary if row[key]["limit"] >= row[key]["level"]]
+        shown = [
+            f"{row['data']} ({row[key]['limit']:.3f}, majority {row[key]['level']:.3f}, "
+            f"left out {row[key]['left_out']['randomised']:.3f}, n = {row['n_train']:,})"
+            for row in out_of_reach
         ]
-        lines.append(f"  Not on: {'; '.join(missed)}." if missed else "  On all of them.")
-        own = [row for row in binary if row[key]["bounds"]["model"] < row[key]["level"]]
-        lines.append(
-            f"- {n_folds} folds: guaranteed error of the model itself, with the unlabelled rows, "
-            f"below that of the majority class on {len(own)} of {len(binary)}. Not on: "
-            + "; ".join(
-                f"{row['data']} ({row[key]['bounds']['model']:.3f}, majority "
-                f"{row[key]['level']:.3f}, n = {row['n_train']:,})"
-                for row in binary
-                if row not in own
-            )
-            + "."
-        )
+        lines.append(f"- {n_folds} folds, out of reach even at the limit: {'; '.join(shown)}.")
         many = [row for row in rows if row["n_train"] >= ENOUGH_ROWS]
         if many:
             excess = [
@@ -284,7 +294,7 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
 
 def number_verdict(rows: list[dict[str, Any]]) -> list[str]:
     lines = []
-    for n_folds in FOLDS:
+    for n_folds in FOLDS[:2]:
         key = f"cv{n_folds}"
         cheap = [row for row in rows if row[key]["price"] < SMALL_PRICE]
         if cheap:
@@ -322,19 +332,20 @@ def page(result: dict[str, Any]) -> str:
         "# Bounds of cross-validated models",
         "",
         f"Written by `benchmarks/bounds_cross_validated.py`. {describe(result)} delta = {DELTA}, "
-        f"one split, at most {result['max_rows']:,} rows of a set, extra trees ({result['trees']} "
-        "in all, of which each fold has its share).",
+        "one split, extra trees, of which each fold has its share.",
         "",
         'Each bound holds with probability 0.95 on its own, for `regime="cross-validated"`; those '
-        "of the randomised predictor and of the vote hold together. That of the model itself takes "
-        "the test rows without their labels, to compare the model with its parts. `either` is the "
-        "smaller of vote "
-        "and average, each at half of delta, so that it may be taken. `honest` is "
+        "of the randomised predictor (one part, for every row by its key) and of the vote hold "
+        "together. Those by dissent take the test rows without their labels, to compare vote and "
+        "model with the parts. `vote or average` is the smaller of the two, each at half of delta, "
+        "so that it may be taken. `honest` is "
         '`regime="honest", center="partition"`: what is guaranteed there is the held-out bound of '
         "the centre, which has seen half of the rows; the bound of the model itself is the "
-        "smaller of its two PAC-Bayes bounds. Nobody knows limits of these targets beforehand: for "
-        "regression the range of all rows of the set is taken as if it had been known, in "
-        "both regimes. Rows that equal others are taken for independent draws.",
+        "smaller of its two PAC-Bayes bounds. `limit` is what no bound that counts rows can go "
+        "below: the exact binomial bound of one predictor that all rows have tested, with the "
+        "error of the left-out rows, nothing chosen and no factor. Nobody knows limits of these "
+        "targets beforehand: for regression the range of all rows of the set is taken as if it had "
+        "been known, in both regimes. Rows that equal others are taken for independent draws.",
         "",
     ]
     tables = {
@@ -344,7 +355,13 @@ def page(result: dict[str, Any]) -> str:
     for task, (table, verdict, unit) in tables.items():
         rows = result["rows"].get(task)
         if rows:
-            lines += [f"## {task}: {unit}", "", *verdict(rows), "", *table(rows), ""]
+            own = result["sizes"][task]
+            lines += [f"## {task}: {unit}", ""]
+            lines += [
+                f"{own['trees']} trees in all, at most {own['max_rows']:,} rows of a set.",
+                "",
+            ]
+            lines += [*verdict(rows), "", *table(rows), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -361,6 +378,7 @@ def main() -> None:
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--sets", nargs="*", help="only these data sets")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=TASKS)
     parser.add_argument("--trees", type=int, default=100)
     parser.add_argument("--max-rows", type=int, default=MAX_ROWS)
     parser.add_argument("--resume", action="store_true", help="keep what the folder holds")
@@ -369,8 +387,7 @@ def main() -> None:
     suite = json.loads((Path(arguments.data_dir) / "suite.json").read_text())
     result: dict[str, Any] = {
         **versions(),
-        "trees": arguments.trees,
-        "max_rows": arguments.max_rows,
+        "sizes": {},
         "rows": {},
     }
     known = arguments.out and arguments.out / "bounds_cross_validated.json"
@@ -379,15 +396,18 @@ def main() -> None:
     for group in GROUPS:
         for kind, names in suite.get(group, {}).items():
             task = {"multiclass": "classification"}.get(kind, kind)
-            for name in names if task in TASKS else ():
+            for name in names if task in arguments.tasks else ():
                 rows = result["rows"].setdefault(task, [])
+                own = {"trees": arguments.trees, "max_rows": arguments.max_rows}
+                if result["sizes"].setdefault(task, own) != own:
+                    parser.error(f"the folder holds {task} of {result['sizes'][task]}")
                 if arguments.sets and name not in arguments.sets:
                     continue
                 if any(row["data"] == name for row in rows):
                     continue
                 X, y = rows_of(name, task, arguments.data_dir, arguments.max_rows)
                 start = time.perf_counter()
-                row = measure(task, name, X, y, arguments.trees)
+                row = {"group": group, **measure(task, name, X, y, arguments.trees)}
                 if task == "classification":
                     share = np.bincount(y) / len(y)
                     scale = 1.0 if len(share) == 2 else 2.0

@@ -4,7 +4,8 @@ Run ``python benchmarks/cross_validated_truth.py --out benchmarks/results``. Row
 many cells with known probabilities of the labels: the risk of any predictor is a finite sum. Every
 draw is a new sample, a new fit and all of its bounds. Then the same with a mistake: choices that
 are not counted, weights that are learned on the folds that bound them, folds that follow the
-labels, copies of rows in several folds.
+labels, copies of rows in several folds, rows counted where groups are drawn, dissent forgotten, and
+stratified folds, which a learner can make use of.
 """
 
 from __future__ import annotations
@@ -17,12 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.exceptions import ConvergenceWarning
 from timing import describe, versions
 
 from kpp import KPPClassifier, KPPRegressor, risk_bounds
-from kpp.bounds import bounded_prediction, folds_kl
+from kpp.bounds import (
+    bounded_prediction,
+    folds_binomial,
+    folds_kl,
+    held_out_binomial,
+    kl_inverse,
+)
 
 SIDE = 6
 
@@ -58,17 +66,21 @@ def draw(rng: Any, probability: Any, n_rows: int) -> tuple[Any, Any]:
     return cell, np.minimum(label, probability.shape[1] - 1)
 
 
-def truth(model: Any, bound: Any, probability: Any, values: Any) -> float:
+def truth(model: Any, bound: Any, probability: Any, values: Any, key: int | None = None) -> float:
     """The risk that a bound speaks of, over all cells and labels."""
     kind = bound.name.removeprefix("cross-validated ")
-    if kind == "randomised":
+    if kind.startswith("randomised") and key is None:
         task, n_labels = model._task, probability.shape[1]
         scores = model.fold_predictors_.scores(model.at(CELLS))
         said = [model.classes_[task.answers(own).argmax(axis=1)] for own in scores]
         wrong = [[s != values[k] for k in range(n_labels)] for s in said]
         return float(np.mean(np.einsum("qkc,ck->qc", np.array(wrong), probability)))
-    found: Any = bounded_prediction(model, CELLS, bound)
-    if kind in ("vote", "average", "model"):
+    kind = kind.removesuffix(" by groups")
+    if kind == "randomised":
+        found: Any = bounded_prediction(model, CELLS, bound, key=key)
+    else:
+        found = bounded_prediction(model, CELLS, bound)
+    if kind in ("randomised", "vote", "vote by dissent", "average", "model"):
         loss = np.array([found != value for value in values]).T
     elif kind == "squared loss":
         loss = np.array([np.square(found - value) for value in values]).T
@@ -107,12 +119,45 @@ def right(task: str) -> Callable[[Any], list[dict[str, Any]]]:
             # Coarse rows, of which some equal those of the fit by chance: the caller may say so.
             more = {"unlabelled": CELLS[rng.integers(0, len(CELLS), 200)]}
         more |= {"independent_duplicates": True, "delta": DELTA}
-        return [
+        found = [
             {"name": bound.name, "failed": bound.total < truth(model, bound, probability, values)}
             for bound in risk_bounds(model, CELLS[cell], values[label], **more)
         ]
+        if task == "classes":
+            bound = risk_bounds(model, CELLS[cell], label, **more)[0]
+            own = truth(model, bound, probability, values, key=seed)
+            found.append({"name": f"{bound.name}, by key", "failed": bound.total < own})
+        return found
 
     return one
+
+
+def grouped(rng: Any) -> list[dict[str, Any]]:
+    """Groups of up to five rows of one cell and label, drawn as groups; and counted as rows."""
+    probability, n_groups = shares((0.15, 0.85)), 60
+    cell, label = draw(rng, probability, n_groups)
+    sizes = rng.integers(1, 6, n_groups)
+    group = np.repeat(np.arange(n_groups), sizes)
+    seed = int(rng.integers(2**31 - 1))
+    forest = ExtraTreesClassifier(6, max_depth=4, random_state=seed)
+    model = KPPClassifier(
+        forest, cv=N_FOLDS, random_state=seed, alphas=ALPHAS, regime="cross-validated"
+    ).fit(CELLS[cell[group]], label[group], groups=group)
+    report = risk_bounds(
+        model,
+        CELLS[cell[group]],
+        label[group],
+        groups=group,
+        independent_duplicates=True,
+        delta=DELTA,
+    )
+    found = []
+    for bound in report:
+        if bound.name.endswith("by groups"):
+            assert bound.is_guarantee
+            true = truth(model, bound, probability, np.arange(2))
+            found.append({"name": bound.name, "failed": bound.total < true})
+    return found
 
 
 def one_mistake(name: str, right_bound: float, wrong_bound: float) -> list[dict[str, Any]]:
@@ -171,6 +216,71 @@ def by_label(rng: Any) -> list[dict[str, Any]]:
     ]
 
 
+def rows_for_groups(rng: Any) -> list[dict[str, Any]]:
+    """Groups of 200 rows that are right or wrong together, each a coin; counted by rows."""
+    n_groups, size = 4, 200
+    wrong = rng.integers(0, 2, (N_FOLDS, n_groups))
+    by_groups = folds_kl(wrong.mean(axis=1), [n_groups] * N_FOLDS, delta=DELTA)
+    by_rows = folds_binomial(size * wrong.sum(axis=1), [size * n_groups] * N_FOLDS, delta=DELTA)
+    return one_mistake("rows counted for groups", by_groups, by_rows)
+
+
+def forgotten_dissent(rng: Any) -> list[dict[str, Any]]:
+    """Three parts of which two are wrong in each of three places of probability 0.1.
+
+    A part is wrong with probability 0.2, and the vote with 0.3.
+    """
+    n_rows, place = 1500, 0.1
+    errors = rng.binomial(n_rows, 2 * place, N_FOLDS)
+    mean = folds_binomial(errors, [n_rows] * N_FOLDS, delta=DELTA / 2)
+    not_of_one_mind = held_out_binomial(rng.binomial(n_rows, 3 * place), n_rows, DELTA / 2)
+    name, vote = "dissent forgotten", 3 * place
+    return [
+        {"name": f"{name}: as it should be", "failed": mean + not_of_one_mind / 3 < vote},
+        {"name": f"{name}: with the mistake", "failed": mean < vote},
+    ]
+
+
+def dependent_folds(rng: Any) -> list[dict[str, Any]]:
+    """Ten folds whose errors are rare together: one is far too low where others are less so.
+
+    The fold that is lowest takes turns within an event of probability twice delta, outside of
+    which all are higher: the dependence for which e is needed. Without it, the mean is bounded as
+    if it were a single fold.
+    """
+    n_folds, size, risk = 10, 20_000, 0.2
+    place = (rng.random() + np.arange(n_folds) / n_folds) % 1
+    share = 2 * DELTA
+    level = share * place if rng.random() < share else share + (1 - share) * rng.random(n_folds)
+    errors = binom.ppf(level, size, risk)
+    right_bound = folds_binomial(errors, [size] * n_folds, delta=DELTA)
+    wrong_bound = folds_binomial(errors, [size] * n_folds, delta=np.e * DELTA)
+    name = "e forgotten"
+    return [
+        {"name": f"{name}: as it should be", "failed": right_bound < risk},
+        {"name": f"{name}: with the mistake", "failed": wrong_bound < risk},
+    ]
+
+
+def stratified(rng: Any) -> list[dict[str, Any]]:
+    """One of two folds with the same shares of two classes, which are coins.
+
+    The other fold has the same shares, so that a learner knows those of this one. Where a
+    class is rarer than it should be, it errs more often there: its risk is one half.
+    """
+    n, more = 4000, 0.2
+    ones = rng.binomial(n, 0.5)
+    sign = 1 if ones < n / 2 else -1
+    each = np.array([n - ones, ones]) // 2
+    rates = np.array([0.5 - sign * more, 0.5 + sign * more])
+    errors = rng.binomial(each, rates).sum()
+    plain = float(held_out_binomial(errors, each.sum(), DELTA))
+    # The price of strata: how far the shares of all rows may be from those of the classes.
+    half = float(kl_inverse(errors / each.sum(), np.log(2 / DELTA) / each.sum()))
+    strata = np.sqrt(np.log(4 / DELTA) / (2 * n)) + 1 / each.sum()
+    return one_mistake("stratified folds", half + strata, plain)
+
+
 def copies(rng: Any) -> list[dict[str, Any]]:
     """Rows that stand three times, each copy with the same coin."""
     cell = rng.permutation(np.tile(np.arange(len(CELLS)), 3))
@@ -197,13 +307,18 @@ def _coins(
     return [{"name": f"{name}: {which}", "failed": bound.total < 0.5}]
 
 
-# By which part of all draws: what takes long is drawn less often.
-RIGHT = {"classes": 1, "numbers": 1, "three classes": 5}
-MISTAKES: dict[str, tuple[Callable[[Any], list[dict[str, Any]]], int]] = {
+# By which part of all draws: what takes long is drawn less often, and where a mistake is small
+# more often.
+RIGHT: dict[str, float] = {"classes": 1, "numbers": 1, "three classes": 5, "groups": 5}
+MISTAKES: dict[str, tuple[Callable[[Any], list[dict[str, Any]]], float]] = {
     "N forgotten": (not_counted, 2),
     "weights learned freely": (learned_weights, 1),
     "folds by cell and label": (by_label, 10),
     "copies": (copies, 10),
+    "groups": (rows_for_groups, 1),
+    "dissent": (forgotten_dissent, 1),
+    "dependence": (dependent_folds, 1),
+    "strata": (stratified, 0.05),
 }
 
 
@@ -230,7 +345,9 @@ def page(result: dict[str, Any]) -> str:
         f"Written by `benchmarks/cross_validated_truth.py`. {describe(result)} {N_ROWS} rows in "
         f"{SIDE * SIDE} cells, {N_FOLDS} folds, six small trees, one of three alphas; the "
         "risk of what each bound speaks of is summed over all cells and labels. delta = "
-        f"{DELTA}: no bound may fail more often, and those of a mistake should.",
+        f"{DELTA}: no bound may fail more often, and those of a mistake should. Groups are of up "
+        "to five rows of one cell. By key: one part for each row, by its key. The dependence "
+        "between folds and the learner that makes use of strata are made for the purpose.",
         "",
     ]
     for task, rows in result["right"].items():
@@ -247,10 +364,11 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     result: dict[str, Any] = {**versions(), "right": {}, "mistakes": []}
     for seed, (task, part) in enumerate(RIGHT.items()):
-        result["right"][task] = run(right(task), max(1, arguments.draws // part), seed)
+        drawn = grouped if task == "groups" else right(task)
+        result["right"][task] = run(drawn, max(1, int(arguments.draws / part)), seed)
         print(task, flush=True)
     for seed, (name, (one, part)) in enumerate(MISTAKES.items()):
-        result["mistakes"] += run(one, max(1, arguments.draws // part), 100 + seed)
+        result["mistakes"] += run(one, max(1, int(arguments.draws / part)), 100 + seed)
         print(name, flush=True)
     print(page(result))
     if arguments.out:

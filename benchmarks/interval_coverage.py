@@ -114,6 +114,14 @@ def all_sets(data_dir: str) -> list[tuple[str, str, bool]]:
     ]
 
 
+def rows_of(name: str, data_dir: str, classes: bool, seed: int) -> Any:
+    """Rows of training and of test, a fifth, and their targets."""
+    if name == "breast_cancer":  # scikit-learn's own
+        X, y = load_breast_cancer(return_X_y=True)
+        return train_test_split(X, y, test_size=0.2, random_state=seed, stratify=y)
+    return split_of(name, data_dir, classes, seed, MOST_ROWS)
+
+
 def run_sets(
     data_dir: str, is_suite: bool, known: list[dict[str, Any]]
 ) -> Iterator[list[dict[str, Any]]]:
@@ -124,7 +132,7 @@ def run_sets(
         if (group == "suite") != is_suite:
             continue
         for seed in range(SPLITS):
-            X, X_test, y, y_test = split_of(name, data_dir, classes, seed, MOST_ROWS)
+            X, X_test, y, y_test = rows_of(name, data_dir, classes, seed)
             if (name, seed) not in done:
                 records.append(one_split(group, name, X, X_test, y, y_test, seed, classes))
                 print(group, name, seed, f"{records[-1]['fit_s']:.1f} s", flush=True)
@@ -159,9 +167,10 @@ def beside_mapie(name: str, X: Any, X_test: Any, y: Any, y_test: Any, classes: b
     seconds: dict[str, float] = {}
 
     def timed(what: str, work: Any) -> Any:
-        start = time.perf_counter()
+        # Of the processor: others may use the machine. One thread, so that it is a user's wait.
+        start = time.process_time()
         found = work()
-        seconds[what] = time.perf_counter() - start
+        seconds[what] = time.process_time() - start
         return found
 
     timed("kpp fit", lambda: model.fit(X, y))
@@ -438,8 +447,9 @@ def _mapie_page(records: list[dict[str, Any]]) -> list[str]:
         "## Beside MAPIE",
         "",
         "The same model and folds; constant widths, and `lac` by its crossval rule. MAPIE fits the "
-        "model anew without each fold, each time with folds of its own for alpha and weights. The "
-        "ratio is of the time beyond one fit of the model: what a user waits for who has it.",
+        "model anew without each fold, each time with folds of its own for alpha and weights. "
+        "Processor time of one thread. The ratio is of the time beyond one fit of the model: what "
+        "a user waits for who has it.",
         "",
         "| set | coverage, kpp | MAPIE | size or width, kpp | MAPIE | kpp, fit, s | kpp, beyond, s "
         "| MAPIE, fits, s | MAPIE, ranks, s | ratio | at least 20 |",

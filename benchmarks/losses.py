@@ -47,7 +47,7 @@ SETS = [
 COUNTS = ["abalone"]
 QUANTILES = [0.1, 0.5, 0.9]
 COVERAGE = 0.8
-MOST_ROWS = 300
+MOST_ROWS = 1000
 SPLITS = (0,)
 
 
@@ -156,7 +156,7 @@ def to_markdown(result: dict[str, Any]) -> str:
         "# Quantile, Poisson and Huber losses",
         "",
         f"Written by `benchmarks/losses.py`: {len(sets)} of the {len(SETS)} development sets of",
-        "numbers, at most 300 rows of each, a quarter held out once: no more than a look.",
+        f"numbers, at most {MOST_ROWS:,} rows of each, a quarter held out once.",
         "Models of kpp and of others with their defaults, 100 trees or rounds.",
         "",
         describe(result),

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import accuracy_blend
+import drift_calibration
 import fast_rates
 import mutations
 import numpy as np
@@ -301,3 +302,11 @@ def test_raising_and_types_are_not_mutated():
 def test_interval_of_a_share():
     low, high = mutations.interval(95, 100)
     assert (round(low, 4), round(high, 4)) == (0.8882, 0.9785)  # Wilson, as tabulated
+
+
+def test_drift_calibration(tmp_path):
+    out = tmp_path / "drift.md"
+    arguments = ["--runs", "1", "--rows", "40", "--forests", "extra-trees", "--out", str(out)]
+    drift_calibration.main(arguments)
+    lines = out.read_text().splitlines()
+    assert sum(line.startswith("| extra-trees |") for line in lines) == 4

@@ -22,7 +22,7 @@ MAY_USE = {
     "explanations": [*BELOW, "export"],
     "certificates": BELOW,
     "bounds": BELOW,
-    "diagnostics": [*BELOW, "bounds"],
+    "diagnostics": [*BELOW, "bounds", "export", "explanations"],
     "dask": [*BELOW, *READERS],
     "io": [*BELOW, "export"],
     "views": [*BELOW, *READERS],

@@ -29,6 +29,20 @@ def column_spread(X: Any) -> FloatArray:
     return spread
 
 
+def column_range(X: Any) -> FloatArray:
+    """Least and largest finite value of each column, shape (2, n_columns); NaN without numbers."""
+    columns = columns_of(X)
+    found = np.full((2, len(columns)), np.nan)
+    for j, column in enumerate(columns):
+        values = np.asarray(column)
+        if values.dtype.kind not in "fiub":
+            continue
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            found[:, j] = finite.min(), finite.max()
+    return found
+
+
 def columns_with_missing(X: Any) -> BoolArray:
     """Which columns have a missing value in some row."""
     return np.array([_any_missing(column) for column in columns_of(X)], dtype=bool)

@@ -2,18 +2,20 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 
 import pytest
+import typer
 from cli_tables import HOSTILE
 
 import kpp
 from kpp.cli import BUILT_IN, main
 
 COMMANDS = ["fit", "predict", "explain", "certify", "diagnose", "report", "info"]
-COMMANDS += ["export", "geometry"]
+COMMANDS += ["drift", "export", "geometry"]
 
 
 def process(*arguments, **environment):
@@ -77,12 +79,31 @@ def test_wrong_arguments(run, arguments, message):
     assert done.out == ""
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, "serve"])
 def test_help(run, command):
     done = run(command, "--help")
     assert done.code == 0
     assert "Usage: kpp" in done.out
+    assert f"Example: kpp {command} " in done.out
     assert command in run("--help").out
+
+
+def test_every_example_of_the_help_is_a_call_that_the_command_takes():
+    """Its options exist, and its arguments are as many as there should be."""
+    from kpp.cli.app import app
+
+    group = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        start, *arguments = shlex.split(command.epilog.removeprefix("Example: "))
+        assert (start, arguments[0]) == ("kpp", name)
+        command.make_context(name, arguments[1:])
+
+
+def test_without_a_command_the_commands_are_listed(run):
+    done = run()
+    assert done.code == 2
+    assert done.out == run("--help").out
+    assert done.err == ""
 
 
 def test_errors_have_a_traceback_only_if_asked_for(run, folder):
@@ -154,7 +175,7 @@ def test_standard_input(run, folder):
             check=True,
         )
     assert done.stdout == run("predict", folder / "reg.kpp", folder / "reg.csv").out
-    assert "that do not count: 'id', 'const', 'empty'." in done.stderr
+    assert "that do not count: 'const', 'empty'." in done.stderr  # the id has its use
 
 
 # Between two trees, and not after some time: where the signal arrives must not hang on the machine.

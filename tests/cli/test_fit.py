@@ -150,6 +150,12 @@ def test_every_regime_that_grows_its_forest_is_offered():
     assert offered == {r.name for r in REGIMES.values() if not r.takes_grown_forest}
 
 
+def test_the_reason_for_a_task_reads_as_a_sentence(run, tmp_path):
+    fit = ["fit", "iris", *FEW, "--alpha", 1, "--out", tmp_path / "m.kpp", "--task"]
+    assert "Task: classification, since --task says so." in run(*fit, "classification").err
+    assert "since 'target' holds 3 different texts." in run(*fit, "auto").err
+
+
 def test_weights_reach_the_fit_and_are_no_column(run, tmp_path, folder):
     frame = pd.read_csv(folder / "reg.csv").assign(w=1.0)
     frame.loc[frame["flag"], "w"] = 0.0

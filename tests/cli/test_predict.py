@@ -39,6 +39,53 @@ def test_predictions_are_those_of_the_pipeline(run, folder, table):
     assert "that do not count: 'const', 'empty'." in done.err  # and no word of the target
 
 
+def test_a_dash_is_standard_output_and_nothing_else_is_there(run, folder):
+    given = ["predict", folder / "reg.kpp", folder / "reg.csv"]
+    assert run(*given, "--out", "-").out == run(*given).out
+    for command in ("explain", "certify"):
+        given = [command, folder / "iris.kpp", "iris"]
+        assert run(*given, "--out", "-").out == run(*given).out
+        done = run(*given, "--out", "-", "--row", 0)
+        assert done.code == 2
+        assert "--out - is for tables" in done.err
+    done = run("predict", folder / "reg.kpp", folder / "reg.csv", "--out", "-", "--json")
+    assert done.code == 2
+    assert "both write to standard output" in done.err
+    done = run("fit", "iris", "--out", "-")
+    assert done.code == 2
+    assert "is a file, not a text" in done.err
+
+
+@pytest.mark.parametrize("name", ["x.xlsx", "x", "x.csv.zip", "x.pkl", ".csv.bak"])
+@pytest.mark.parametrize("command", ["predict", "explain", "certify"])
+def test_an_ending_that_says_of_no_table_is_refused(run, folder, tmp_path, command, name):
+    done = run(command, folder / "iris.kpp", "iris", "--out", tmp_path / name)
+    assert done.code == 2
+    assert "does not say what kind of table" in done.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, 1e39])
+def test_infinite_values_name_their_column(run, folder, table, tmp_path, value):
+    rows = table.copy()
+    rows.loc[3, "size"] = value
+    rows.to_csv(tmp_path / "x.csv", index=False)
+    for command in ("predict", "explain", "diagnose"):
+        done = run(command, folder / "reg.kpp", tmp_path / "x.csv")
+        assert done.code == 2
+        assert "The column 'size' of" in done.err
+        assert "holds 1 infinite or too large values, the first in row 3" in done.err
+
+
+def test_a_short_row_is_an_error_with_its_line(run, folder, tmp_path):
+    lines = (folder / "reg.csv").read_text().splitlines()
+    lines[5] = lines[5].rpartition(",")[0].rpartition(",")[0]
+    (tmp_path / "x.csv").write_text("\n".join(lines))
+    done = run("predict", folder / "reg.kpp", tmp_path / "x.csv")
+    assert done.code == 2
+    assert "line 6 has 8 cell(s), and the header 10" in done.err
+
+
 def test_probabilities(run, folder):
     model, X = expected(folder, "iris", pd.read_csv(io.StringIO(iris_csv())))
     path = folder / "iris.csv"
@@ -58,6 +105,11 @@ def test_intervals(run, folder, table):
     assert (got["upper"].to_numpy() == found.upper).all()
     assert "Coverage of 0.8 aimed at; not a guarantee" in done.err
     assert "FAILS   alpha fixed without these labels" in done.err
+    options = ("--interval", 0.8, "--width", "constant")
+    got = read(run("predict", folder / "reg.kpp", folder / "reg.csv", *options).out)
+    same = model[-1].predict_interval(model[:-1].transform(X), 0.8, width="constant")
+    assert (got["lower"].to_numpy() == same.lower).all()
+    assert not (same.lower == found.lower).all()
 
 
 def test_sets(run, folder):
@@ -76,6 +128,7 @@ def test_sets(run, folder):
     [
         ("reg", ("--set", 0.9), "use --interval"),
         ("cls", ("--interval", 0.9), "use --set"),
+        ("reg", ("--width", "constant"), "give --interval"),
         ("reg", ("--interval", 1.5), "strictly between 0 and 1"),
         ("reg", ("--interval", 0.9999), "needs out-of-fold errors of at least 9999 rows"),
     ],

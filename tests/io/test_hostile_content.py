@@ -318,6 +318,8 @@ HOSTILE = {
     ),
     "folds of a wrong type": field(L, "folds", 3),
     "spread": linear("feature_spread_", at(0, -1.0)),
+    "a range": linear("feature_range_", at(0, np.inf)),
+    "a range upside down": linear("feature_range_", lambda a: a[::-1].copy()),
     "missing columns": linear("missing_columns_", lambda a: a.astype(np.uint8)),
     "no iterations": field(L, "n_iter_", 0),
     "single": field(L, "single", 1),

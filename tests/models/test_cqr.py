@@ -72,10 +72,10 @@ def test_poisson_intervals_are_of_means():
 
 
 def test_coverage_of_new_rows_over_many_draws():
-    # Mean coverage over draws of the rows of the fit; its standard error is about 0.006.
+    # Mean coverage over draws of the rows of the fit; its standard error is about 0.009.
     rng = np.random.default_rng(2)
     inside, widths = [], []
-    for _ in range(40):
+    for _ in range(16):
         X, y = draw(rng, 100)
         model = fitted(X, y, n_estimators=5, alphas=[0.02])
         X_new, y_new = draw(rng, 400)
@@ -83,7 +83,7 @@ def test_coverage_of_new_rows_over_many_draws():
         inside.append(((found.lower <= y_new) & (y_new <= found.upper)).mean())
         far, near = np.abs(X_new[:, 1]) > 1.5, np.abs(X_new[:, 1]) < 0.3
         widths.append(found.width[far].mean() / found.width[near].mean())
-    assert 0.78 < np.mean(inside) < 0.87
+    assert 0.77 < np.mean(inside) < 0.88
     assert np.mean(widths) > 1.2
 
 

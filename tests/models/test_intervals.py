@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold, LeaveOneOut
 import kpp
 from kpp import KPPClassifier, KPPRegressor
 from kpp.models import intervals
-from kpp.models._rank_loops import rank_of_scaled_sums, rank_of_sums
+from kpp.models._rank_loops import rank_of_scaled_sums
 from kpp.models.intervals import proven, shortfall
 
 SMALL = {"n_estimators": 6, "cv": 3, "random_state": 0}
@@ -56,7 +56,7 @@ def test_ranks_of_sums(sizes):
 
     for rank in range(1, n + 1):
         out = np.empty(n_rows)
-        rank_of_sums(shift, np.concatenate(steps), starts, rank, out)
+        rank_of_scaled_sums(shift, ones, np.concatenate(steps), starts, rank, out)
         assert np.array_equal(out, ranked(ones)[:, rank - 1])
         rank_of_scaled_sums(shift, scale, np.concatenate(steps), starts, rank, out)
         assert np.array_equal(out, ranked(scale)[:, rank - 1])
@@ -198,6 +198,15 @@ def test_intervals_grow_with_their_level_and_rows_may_be_routed(regressor):
     assert (wide.upper >= narrow.upper).all()
     assert (wide.width > narrow.width).any()
     assert np.array_equal(regressor.predict_interval(X[200:], 0.7).lower, narrow.lower)
+
+
+def test_threads_give_the_same_bits(regressor, monkeypatch):
+    X, _ = numbers()
+    one = regressor.predict_interval(X[200:], 0.9)
+    monkeypatch.setattr(intervals, "ROWS_OF_BLOCK", 7)
+    several = copy(regressor).set_params(n_jobs=2).predict_interval(X[200:], 0.9)
+    assert np.array_equal(one.lower, several.lower)
+    assert np.array_equal(one.upper, several.upper)
 
 
 # Coverage.

@@ -47,6 +47,10 @@ def opened(folder):
     options.binary_location = "/usr/bin/chromium"
     for flag in [*FLAGS, f"--user-data-dir={folder}"]:
         options.add_argument(flag)
+    options.add_experimental_option(
+        "prefs",
+        {"download.default_directory": str(folder), "download.prompt_for_download": False},
+    )
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
     try:

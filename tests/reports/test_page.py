@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from reports.subjects import HOSTILE, KINDS, MAX_ROWS, data_of, made
 
@@ -270,3 +271,22 @@ def test_charts_put_values_where_they_belong():
     assert chart.at_x(0) < chart.at_x(5) < chart.at_x(10)
     assert chart.at_y(0) > chart.at_y(1)
     assert "<b>" not in str(Chart((0, 1), (0, 1), "<b>", "<b>", "<b>").text(0, 0, "<b>").draw())
+
+
+@pytest.mark.slow
+def test_a_page_on_many_rows_and_columns_with_long_names_is_below_3_mb(tmp_path):
+    """100,000 rows of 200 columns whose names are as long as a page shows them."""
+    from sklearn.ensemble import ExtraTreesClassifier
+
+    rng = np.random.default_rng(0)
+    names = [f"column {j} {'of a long name, ' * 5}" for j in range(200)]
+    X = pd.DataFrame(rng.normal(size=(100_000, 200)).astype(np.float32), columns=names)
+    noise = rng.normal(size=len(X))
+    y = np.where(X.iloc[:, 0] * X.iloc[:, 1] + X.iloc[:, 2] + noise > 0, "yes", "no")
+    trees = ExtraTreesClassifier(10, min_samples_leaf=5, max_features=20, random_state=0)
+    model = KPPClassifier(trees, alpha=1e-2, random_state=0, tol=1e-2)
+    model.fit(X[:80_000], y[:80_000])
+    train = (X[:80_000], y[:80_000])
+    path = report(model, X[80_000:], y[80_000:], tmp_path / "large.html", train=train)
+    print(f"{path.stat().st_size:,} bytes")
+    assert path.stat().st_size < 3_000_000

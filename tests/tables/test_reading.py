@@ -93,7 +93,7 @@ def test_columns_of_text_stay_text(tmp_path):
         (b"\n\n\n", "is empty"),
         (b"a,b\n", "has no rows"),
         (b"a,a,b\n1,2,3\n", "more than one 'a'"),
-        (b"a,b\n1,2,3\n4,5,6\n", "rows have more cells than the header"),
+        (b"a,b\n1,2,3\n4,5,6\n", r"line 2 has 3 cell\(s\), and the header 2"),
         (b"a,b\n1,2\n4,5,6\n", "is not a regular table with the separator ','"),
         (bytes(range(256)), "binary data"),
         (b"PK\x03\x04 and so on", "Excel"),

@@ -1,7 +1,8 @@
 """Section 7 of the paper, and bounds that are not trivial: what is guaranteed about the risk."""
 
+from kpp.bounds.binomial import held_out_binomial
 from kpp.bounds.combined import bounded_prediction
-from kpp.bounds.folds_kl import folds_kl
+from kpp.bounds.folds_kl import folds_binomial, folds_kl
 from kpp.bounds.gains import GainInterval, entropy_gain_limits, variance_gain_limits
 from kpp.bounds.informed import informed_bounds
 from kpp.bounds.kl import binary_kl, held_out_kl, kl_inverse, smallest_rows
@@ -34,8 +35,10 @@ __all__ = [
     "common_refinement",
     "effective_dimension",
     "entropy_gain_limits",
+    "folds_binomial",
     "folds_kl",
     "gram_spectrum",
+    "held_out_binomial",
     "held_out_kl",
     "informed_bounds",
     "kl_inverse",

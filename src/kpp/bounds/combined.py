@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.special import softmax
 from sklearn.utils import check_random_state
 
 from kpp._checks import RefusedError
+from kpp._fingerprints import row_fingerprints
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.predictors import with_both_scores
 from kpp.bounds.results import Bound
@@ -85,7 +87,9 @@ def votes(chosen: AnyArray, n_classes: int) -> AnyArray:
     return counts.argmax(axis=0)
 
 
-def bounded_prediction(model: Any, X: Any, bound: Bound, *, random_state: Any = None) -> AnyArray:
+def bounded_prediction(
+    model: Any, X: Any, bound: Bound, *, random_state: Any = None, key: int | None = None
+) -> AnyArray:
     """Predict by the very predictor that a bound of a cross-validated model speaks of.
 
     The model's own `predict` is the mean of the folds' scores as they are. The bounds are of their
@@ -101,7 +105,11 @@ def bounded_prediction(model: Any, X: Any, bound: Bound, *, random_state: Any = 
     bound : Bound
         From `risk_bounds` of this model on the rows of its fit.
     random_state : int, RandomState or None
-        For the bound of a fold that is drawn at random.
+        For the bound of a fold that is drawn at random: it is drawn anew in every call.
+    key : int, optional
+        For the same bound: draw the fold once for each distinct row, by its values and this
+        number. A row then has one answer in all calls. The bound is of the mean over keys, so take
+        one without looking at answers.
 
     Returns
     -------
@@ -146,5 +154,21 @@ def bounded_prediction(model: Any, X: Any, bound: Bound, *, random_state: Any = 
     if how == VOTE:
         return np.asarray(classes[votes(chosen, len(classes))])
     n_folds, n_rows = chosen.shape
-    drawn = check_random_state(random_state).randint(n_folds, size=n_rows)
+    if key is None:
+        drawn = check_random_state(random_state).randint(n_folds, size=n_rows)
+    else:
+        drawn = _by_row(rows.X, key, n_folds)
     return np.asarray(classes[chosen[drawn, np.arange(n_rows)]])
+
+
+def _by_row(X: Any, key: int, n_folds: int) -> AnyArray:
+    """A fold for each row, as if drawn once for all rows that are equal; shape (n_rows,)."""
+    if not isinstance(key, int | np.integer) or key < 0:
+        raise RefusedError(f"key must be a whole number of at least 0; got {key!r}.")
+    prints = row_fingerprints(X).tolist()
+    drawn = {
+        own: int.from_bytes(blake2b(f"{key}:{own}".encode(), digest_size=8).digest(), "little")
+        for own in set(prints)
+    }
+    # 2^64 is so much larger than the folds that the shares are equal to 2^-60.
+    return np.array([drawn[own] % n_folds for own in prints])

@@ -1,21 +1,20 @@
 r"""Bounds of a model that has used every row, by the folds that its parts have not seen.
 
 Theorem 5 of docs/bounds.md. With :math:`g_q` the predictor without fold q, and losses in [0, 1],
-the mean of their risks is bounded by `folds_kl`. That is the risk of one of them, drawn at random;
+the mean of their risks is bounded by `folds_kl`, and for losses that are 0 or 1 by
+`folds_binomial`. That is the risk of one of them, drawn at random;
 convexity, or a count of votes, carries it over to one predictor that all of them make together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
-from kpp._fingerprints import row_fingerprints, with_twin
-from kpp._typing import AnyArray, FloatArray
+from kpp._typing import FloatArray
 from kpp.bounds.assumptions import (
     Range,
     preparation_assumptions,
@@ -33,12 +32,12 @@ from kpp.bounds.combined import (
     log_scores,
     margin_scores,
 )
-from kpp.bounds.folds_kl import folds_kl
-from kpp.bounds.informed import trivial_level
-from kpp.bounds.kl import held_out_kl
+from kpp.bounds.dissent import Unlabelled
+from kpp.bounds.grouped import groups_assumption, n_divided_groups
+from kpp.bounds.left_out import LeftOut
 from kpp.bounds.lipschitz_losses import constant_level, name_of, threshold_assumption
 from kpp.bounds.results import Assumption, Bound, BoundReport
-from kpp.bounds.samples import Sample, seen_rows
+from kpp.bounds.samples import Sample
 from kpp.forest.columns import categorical_columns
 from kpp.models.intervals import predictors_of
 from kpp.solvers import ClippedLoss, Loss
@@ -48,64 +47,6 @@ from kpp.solvers import ClippedLoss, Loss
 MARGINS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 LOG_CLIPS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 NAME = "cross-validated"
-
-
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """What the predictors of the folds say of the rows that they have not seen.
-
-    Parameters
-    ----------
-    scores : array of shape (n_rows, n_scores)
-        Of each row by the predictor without its fold.
-    target : array of shape (n_rows,)
-        Class numbers, or numbers.
-    fold_of_row : int array of shape (n_rows,)
-        The fold that each row was left out with.
-    n_classes : int
-        0 for regression.
-    n_candidates : int
-        N.
-    """
-
-    scores: FloatArray
-    target: AnyArray
-    fold_of_row: AnyArray
-    n_classes: int
-    n_candidates: int
-
-    @property
-    def sizes(self) -> AnyArray:
-        """Rows of each fold."""
-        return np.bincount(self.fold_of_row)
-
-    def means(self, losses: FloatArray) -> FloatArray:
-        """Mean loss in each fold."""
-        return np.bincount(self.fold_of_row, losses) / self.sizes
-
-    def bound(self, losses: FloatArray, delta: float, n_cells: int = 1) -> tuple[float, float]:
-        """Mean over folds of losses in [0, 1], and the bound of its expectation."""
-        means = np.clip(self.means(losses), 0.0, 1.0)
-        n_candidates = self.n_candidates * n_cells
-        found = folds_kl(means, self.sizes, n_candidates=n_candidates, delta=delta)
-        return float(means.mean()), found
-
-    def best(
-        self,
-        losses: Callable[[float], tuple[FloatArray, float]],
-        cells: tuple[float, ...],
-        delta: float,
-    ) -> tuple[float, float, float]:
-        """The cell with the smallest bound, its mean loss and the bound.
-
-        `losses` gives those of a cell, and the most that they can be.
-        """
-        found = []
-        for cell in cells:
-            own, most = losses(cell)
-            mean, bound = self.bound(own / most, delta, len(cells))
-            found.append((cell, mean * most, bound * most))
-        return min(found, key=lambda one: one[2])
 
 
 def cross_validated_bounds(
@@ -123,22 +64,22 @@ def cross_validated_bounds(
     y_range : tuple of float, optional
         Limits of the target, for regression.
     unlabelled : array-like or data frame of shape (n_unlabelled, n_features), optional
-        For classes further rows, for the 0/1 error of the model itself.
+        For classes further rows, for the 0/1 error of the vote and of the model itself.
 
     Returns
     -------
     report : BoundReport
         For classes the 0/1 error of a fold at random, of the vote and of the mean of clipped
         scores, the log loss of clipped log-odds, the Brier score of the mean probabilities and,
-        with unlabelled rows, the 0/1 error of the model; for numbers the squared loss of the mean
-        of clipped predictions.
+        with unlabelled rows, the 0/1 errors of the vote and of the model by their dissent; for
+        numbers the loss of the mean of clipped predictions. With groups that the folds keep whole
+        follow the same, of a random row of a random group.
     """
     model = sample.model
     predictors = predictors_of(model, "risk_bounds")
     scores = predictors.scores(sample.rows)
-    own = scores[predictors.fold_of_row, np.arange(len(sample.rows))]
-    left_out = LeftOut(
-        scores=own,
+    by_rows = LeftOut(
+        scores=scores[predictors.fold_of_row, np.arange(len(sample.rows))],
         target=sample.target,
         fold_of_row=predictors.fold_of_row,
         n_classes=sample.n_classes,
@@ -149,20 +90,9 @@ def cross_validated_bounds(
         "same labels. Each bound speaks of the predictor that its quantity names; "
         "bounded_prediction predicts by it."
     ]
-    if sample.n_classes:
-        probability = predictors.probabilities(own)
-        wrong = (probability.argmax(axis=1) != left_out.target).astype(np.float64)
-        found = [
-            *_errors(left_out, wrong, delta),
-            _of_mean_scores(left_out, delta),
-            _log_loss(left_out, delta),
-            _brier(left_out, probability, delta),
-        ]
-        if unlabelled is not None:
-            found.append(_of_the_model(sample, left_out, wrong, unlabelled, delta))
-        assumptions = _assumptions(sample)
-    else:
-        limits = y_range
+    further: tuple[Assumption, ...] = ()
+    limits, outside = y_range, 0.0
+    if not sample.n_classes:
         if limits is None:
             limits = float(sample.target.min()), float(sample.target.max())
             notes.append("The limits of Y are those of these rows; for a guarantee give y_range.")
@@ -171,37 +101,71 @@ def cross_validated_bounds(
         of_range = range_assumption(sample.target, limits)
         if y_range is None:
             of_range = Assumption("range of Y", False, "taken from these rows; give y_range")
-        outside = (scores < limits[0]) | (scores > limits[1])
-        share_outside = float(outside.any(axis=(0, 2)).mean())
-        found = [_of_loss(model.loss_, left_out, limits, delta, share_outside)]
-        assumptions = (*_assumptions(sample), of_range)
+        further = (of_range,)
         if isinstance(model.loss_, ClippedLoss):
             # A threshold that was read from all labels is known to every fold's predictor.
-            assumptions += (*threshold_assumption(sample, model.loss_),)
-    sizes = left_out.sizes
-    common = {
-        "n_folds": len(sizes),
-        "smallest fold": int(sizes.min()),
-        "largest fold": int(sizes.max()),
-        "N": left_out.n_candidates,
-    }
-    bounds = [
-        Bound(
-            name=f"{NAME} {part.name}",
-            quantity=part.quantity,
-            empirical_risk=part.mean,
-            complexity=part.price,
-            confidence=part.total - part.mean - part.price,
-            trivial_level=part.level,
-            regime=sample.question.regime.name,
-            sample="fit",
-            n_rows=len(sample.rows),
-            delta=delta,
-            assumptions=(*assumptions, *part.assumptions),
-            details={"combined": part.combined, **part.details, **common},
+            further += (*threshold_assumption(sample, model.loss_),)
+        is_outside = (scores < limits[0]) | (scores > limits[1])
+        outside = float(is_outside.any(axis=(0, 2)).mean())
+    ways = [(by_rows, rows_assumption(sample), "", "")]
+    if sample.groups is not None:
+        if n_divided := n_divided_groups(sample, predictors.fold_of_row):
+            notes.append(
+                f"No bound that counts groups: {n_divided} of them have rows in several folds. "
+                "Give groups to fit."
+            )
+        else:
+            by_groups = replace(by_rows, groups=sample.groups)
+            of_groups = groups_assumption(sample)
+            ways.append((by_groups, of_groups, " by groups", ", a random row of a random group"))
+    bounds = []
+    for left_out, of_draws, suffix, which in ways:
+        if limits is not None:
+            found = [_of_loss(model.loss_, left_out, limits, delta, outside)]
+        else:
+            probability = predictors.probabilities(left_out.scores)
+            wrong = (probability.argmax(axis=1) != left_out.target).astype(np.float64)
+            found = [
+                *_errors(left_out, wrong, delta),
+                _of_mean_scores(left_out, delta),
+                _log_loss(left_out, delta),
+                _brier(left_out, probability, delta),
+            ]
+            if unlabelled is not None and left_out is by_rows:
+                found += _by_dissent(left_out, wrong, Unlabelled.of(sample, unlabelled), delta)
+        sizes = left_out.sizes
+        common = {
+            "n_folds": len(sizes),
+            "smallest fold": int(sizes.min()),
+            "largest fold": int(sizes.max()),
+            "N": left_out.n_candidates,
+        }
+        if left_out.groups is not None:
+            common["groups"] = int(sizes.sum())
+        assumptions = (
+            of_draws,
+            _without_its_fold(sample),
+            _counted(sample),
+            *preparation_assumptions(sample),
+            *further,
         )
-        for part in found
-    ]
+        bounds += [
+            Bound(
+                name=f"{NAME} {part.name}{suffix}",
+                quantity=f"{part.quantity}{which}",
+                empirical_risk=part.mean,
+                complexity=part.price,
+                confidence=part.total - part.mean - part.price,
+                trivial_level=part.level,
+                regime=sample.question.regime.name,
+                sample="fit",
+                n_rows=len(sample.rows),
+                delta=delta,
+                assumptions=(*assumptions, *part.assumptions),
+                details={"combined": part.combined, **part.details, **common},
+            )
+            for part in found
+        ]
     return BoundReport(bounds, notes)
 
 
@@ -248,8 +212,8 @@ def vote_factor(n_folds: int) -> float:
 
 def _errors(left_out: LeftOut, wrong: FloatArray, delta: float) -> list[_Part]:
     """One predictor at random, and the vote: the same event, so that both hold together."""
-    level = trivial_level(left_out.target, left_out.n_classes)
-    mean, bound = left_out.bound(wrong, delta)
+    level = left_out.trivial_level
+    mean, bound = left_out.error_bound(wrong, delta)
     factor = vote_factor(len(left_out.sizes))
     return [
         _Part(
@@ -275,40 +239,39 @@ def _errors(left_out: LeftOut, wrong: FloatArray, delta: float) -> list[_Part]:
     ]
 
 
-def _of_the_model(
-    sample: Sample, left_out: LeftOut, wrong: FloatArray, unlabelled: Any, delta: float
-) -> _Part:
-    """The model errs where a fold's predictor errs, or where the two disagree; that needs no y."""
-    question, predictors = sample.question, predictors_of(sample.model, "risk_bounds")
-    rows = question.rows(unlabelled)
-    likely = predictors.probabilities
-    said = likely(rows.scores).argmax(axis=1)
-    each = [likely(own).argmax(axis=1) != said for own in predictors.scores(rows)]
-    dissent = float(np.mean(each))
-    mean, bound = left_out.bound(wrong, delta / 2)
-    # One predictor and one question, fixed before these rows: Chernoff's bound.
-    of_dissent = float(held_out_kl(dissent, len(rows), delta / 2))
-    declared = sample.independent_duplicates
-    seen = seen_rows(question, rows, independent_duplicates=declared)
-    twins = int(with_twin(row_fingerprints(rows.X)).sum())
-    if seen is None and twins and not declared:
-        seen = f"{twins} of the {len(rows)} unlabelled rows equal another of them in every column"
-    fresh = Assumption(
-        "fresh unlabelled rows",
-        None if seen is None else False,
-        seen or f"{len(rows)} rows without labels are taken as draws that fit has not used",
-    )
-    return _Part(
-        "model",
-        "0/1 error: of the model itself",
-        MODEL,
-        mean,
-        dissent,
-        bound + of_dissent,
-        trivial_level(left_out.target, left_out.n_classes),
-        {"dissent": dissent, "bound of the dissent": of_dissent, "unlabelled rows": len(rows)},
-        (fresh,),
-    )
+def _by_dissent(
+    left_out: LeftOut, wrong: FloatArray, unlabelled: Unlabelled, delta: float
+) -> list[_Part]:
+    """Vote and model err where a part errs, or where the two disagree; half of delta for each."""
+    mean, bound = left_out.error_bound(wrong, delta / 2)
+    n_rows, factor = unlabelled.chosen.shape[1], vote_factor(len(left_out.sizes))
+    found = []
+    for name, quantity, combined, of, most in (
+        ("vote by dissent", "the vote of the folds' predictors", VOTE, "vote", factor * bound),
+        ("model", "the model itself", MODEL, "model", np.inf),
+    ):
+        apart = unlabelled.from_the_vote if of == "vote" else unlabelled.from_the_model
+        dissent, of_dissent = apart(delta / 2)
+        # The factor of a vote needs no event beyond that of the mean error.
+        total = min(bound + of_dissent, most)
+        found.append(
+            _Part(
+                name,
+                f"0/1 error: of {quantity}",
+                combined,
+                mean,
+                dissent,
+                total,
+                left_out.trivial_level,
+                {
+                    "dissent": dissent,
+                    "bound of the dissent": of_dissent,
+                    "unlabelled rows": n_rows,
+                },
+                (unlabelled.assumption,),
+            )
+        )
+    return found
 
 
 def _of_mean_scores(left_out: LeftOut, delta: float) -> _Part:
@@ -330,7 +293,7 @@ def _of_mean_scores(left_out: LeftOut, delta: float) -> _Part:
         mean,
         0.0,
         bound,
-        trivial_level(left_out.target, left_out.n_classes),
+        left_out.trivial_level,
         {"clip": margin, "cells": len(MARGINS)},
     )
 
@@ -345,7 +308,7 @@ def _log_loss(left_out: LeftOut, delta: float) -> _Part:
         return own, clip + float(np.log(k - 1 + np.exp(-clip)))
 
     clip, mean, bound = left_out.best(losses, LOG_CLIPS, delta)
-    share = np.bincount(left_out.target, minlength=k) / len(rows)
+    share = left_out.class_shares
     return _Part(
         "log loss",
         f"log loss: of the mean of the folds' log-odds, each cut at {clip:g}",
@@ -365,7 +328,7 @@ def _brier(left_out: LeftOut, probability: FloatArray, delta: float) -> _Part:
     half = np.square(probability - truth).sum(axis=1) / 2
     mean, bound = left_out.bound(half, delta)
     scale = 1.0 if k == 2 else 2.0
-    share = truth.mean(axis=0)
+    share = left_out.class_shares
     return _Part(
         "Brier score",
         "Brier score: of the mean of the folds' probabilities",
@@ -386,14 +349,12 @@ def _of_loss(
     error = left_out.target - np.clip(left_out.scores[:, 0], *limits)
     if isinstance(loss, ClippedLoss):
         (clip,) = loss.clips
-        name, losses, level = (
-            name_of(loss),
-            clip.values(error),
-            constant_level(loss, left_out.target),
-        )
+        name, losses = name_of(loss), clip.values(error)
+        # Of groups it is not known: a constant would have to be found by their weights.
+        level = np.nan if left_out.groups is not None else constant_level(loss, left_out.target)
         most = float(clip.values(np.array([-width, width])).max())
     else:
-        name, losses, level = "squared", np.square(error), trivial_level(left_out.target, 0)
+        name, losses, level = "squared", np.square(error), left_out.trivial_level
         most = width**2
     mean, bound = left_out.bound(losses / most, delta)
     return _Part(
@@ -405,15 +366,6 @@ def _of_loss(
         bound * most,
         level,
         {"clip": limits, "share outside": outside},
-    )
-
-
-def _assumptions(sample: Sample) -> tuple[Assumption, ...]:
-    return (
-        rows_assumption(sample),
-        _without_its_fold(sample),
-        _counted(sample),
-        *preparation_assumptions(sample),
     )
 
 

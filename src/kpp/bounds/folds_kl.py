@@ -1,18 +1,35 @@
-r"""From mean losses on folds that were left out to a bound of the mean risk of their predictors.
+r"""From losses on folds that were left out to a bound of the mean risk of their predictors.
 
 The setting (theorem 5 of docs/bounds.md): for each of Q folds and each of N candidates a predictor
-that has not seen the fold. A row loses between 0 and 1.
+that has not seen the fold. A row loses between 0 and 1, or is wrong or not. However the folds
+depend on each other:
+
+.. math::
+    \max_q c_q(R_q) \le \log(QN / \delta) \quad\text{where } Q \le 2, \text{ otherwise}\quad
+    \frac1Q \sum_q c_q(R_q) \le \log(eN / \delta),
+
+with probability at least :math:`1 - \delta`, where :math:`c_q` is the cost that an inequality for
+one fold has. Which of the two is taken follows from Q alone, so that nothing is paid for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from kpp._typing import FloatArray
-from kpp.bounds.kl import kl_inverse
+from kpp.bounds.binomial import checked_counts, held_out_binomial, tail_cost, tail_slope
+from kpp.bounds.kl import binary_kl, kl_inverse
 from kpp.bounds.results import check_delta
+
+# Above so many folds the mean of their costs is cheaper than the largest: log Q > 1.
+MOST_ONE_BY_ONE = 2
+N_BISECTIONS = 55
+MOST_SLOPE = 1e18
 
 
 def folds_kl(
@@ -21,17 +38,12 @@ def folds_kl(
     r"""Bound the mean risk of the predictors of folds, each of which has not seen its fold.
 
     .. math::
-        \frac1Q \sum_q R_q \le
-        \frac1Q \sum_q \mathrm{kl}^{-1}\Bigl(\hat R_q, \frac{\log(QN/\delta)}{n_q}\Bigr)
-        \quad\text{where } Q \le M, \text{ otherwise}\quad
-        \mathrm{kl}^{-1}\Bigl(\frac1Q \sum_q \hat R_q, \frac{\log(M N / \delta)}{H}\Bigr),
+        \frac1Q \sum_q R_q \le \max \Bigl\{ \frac1Q \sum_q p_q :
+        \frac1Q \sum_q n_q\, \mathrm{kl}(\hat R_q \,\|\, p_q) \le \log \frac{eN}{\delta},\;
+        p_q \ge \hat R_q \Bigr\}
 
-    .. math:: H = \frac{Q}{\sum_q 1/n_q}, \qquad M = \frac{H}{Q} \sum_q \frac{2}{\sqrt{n_q}}
-
-    for the candidate that was chosen among N, with probability at least 1 - delta. In folds of one
-    size n, H is n and M is :math:`2 \sqrt n`, and where :math:`Q \le M` the first is never the
-    larger one. Which of the two is taken follows from the sizes of the folds, so that nothing is
-    paid for the choice.
+    for the candidate that was chosen among N, with probability at least 1 - delta. Of one or two
+    folds each is bounded alone, by :math:`\mathrm{kl}^{-1}(\hat R_q, \log(QN/\delta) / n_q)`.
 
     Parameters
     ----------
@@ -51,29 +63,111 @@ def folds_kl(
 
     References
     ----------
-    Theorem 5 of docs/bounds.md. Maurer 2004, A note on the PAC-Bayesian theorem, for
-    :math:`E \exp(n\, \mathrm{kl}(\hat R \,\|\, R)) \le 2 \sqrt n`.
+    Theorem 5 of docs/bounds.md.
 
     Examples
     --------
     >>> from kpp.bounds import folds_kl
-    >>> round(folds_kl([0.1, 0.1], [1000, 1000]), 4), round(folds_kl([0.1, 0.1], [10, 10]), 4)
-    (0.1277, 0.5005)
+    >>> round(folds_kl([0.1, 0.1], [1000, 1000]), 4), round(folds_kl([0.1] * 5, [400] * 5), 4)
+    (0.1277, 0.1476)
     """
     means, sizes = _checked(mean_losses, fold_sizes)
+    price = _price(n_candidates, delta)
+    n_folds = len(sizes)
+    if n_folds <= MOST_ONE_BY_ONE:
+        return float(kl_inverse(means, (np.log(n_folds) + price) / sizes).mean())
+
+    def at_slope(slope: float) -> tuple[FloatArray, FloatArray]:
+        # n (p - r) = slope p (1 - p)
+        half = (sizes - slope) / 2
+        root = np.sqrt(half**2 + slope * sizes * means)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            p = np.where(half > 0, sizes * means / (half + root), (root - half) / slope)
+        p = np.clip(p, means, 1.0)
+        return p, sizes * binary_kl(means, p)
+
+    return _largest_mean(at_slope, n_folds * (1 + price))
+
+
+def folds_binomial(
+    n_errors: Any, fold_sizes: Any, *, n_candidates: int = 1, delta: float = 0.05
+) -> float:
+    r"""Bound the mean error rate of the predictors of folds, each of which has not seen its fold.
+
+    .. math::
+        \frac1Q \sum_q R_q \le \max \Bigl\{ \frac1Q \sum_q p_q :
+        -\frac1Q \sum_q \log F(k_q; n_q, p_q) \le \log \frac{eN}{\delta} \Bigr\},
+
+    F the binomial distribution function: `folds_kl` without Chernoff's bound, which it is never
+    above; for losses that are 0 or 1. Of one or two folds each is bounded alone, by
+    `held_out_binomial` with :math:`\delta / (QN)`.
+
+    Parameters
+    ----------
+    n_errors : int array of shape (n_folds,)
+        :math:`k_q`: rows of each fold on which the predictor that has not seen it is wrong.
+    fold_sizes, n_candidates, delta
+        As in `folds_kl`.
+
+    Returns
+    -------
+    bound : float
+
+    References
+    ----------
+    Theorem 5 of docs/bounds.md.
+
+    Examples
+    --------
+    >>> from kpp.bounds import folds_binomial
+    >>> round(folds_binomial([100, 100], [1000, 1000]), 4)
+    0.1203
+    >>> round(folds_binomial([40] * 5, [400] * 5), 4)
+    0.1359
+    """
+    k, n = checked_counts(n_errors, fold_sizes)
+    _checked(k / n, n)
+    price = _price(n_candidates, delta)
+    if len(n) <= MOST_ONE_BY_ONE:
+        return float(held_out_binomial(k, n, float(np.exp(-price)) / len(n)).mean())
+    return _largest_mean(partial(_binomial_at, k, n), len(n) * (1 + price))
+
+
+def _binomial_at(k: FloatArray, n: FloatArray, slope: float) -> tuple[FloatArray, FloatArray]:
+    """Where the costs have a slope: from above, and the costs there from below."""
+    low, high = np.where(k == n, 1.0, 0.0), np.ones(k.shape)
+    for _ in range(N_BISECTIONS):
+        middle = (low + high) / 2
+        inside = tail_slope(k, n, middle) <= slope
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return high, tail_cost(k, n, low)
+
+
+def _largest_mean(
+    at_slope: Callable[[float], tuple[FloatArray, FloatArray]], budget: float
+) -> float:
+    """Largest mean of p where convex costs of p add up to a budget: all have one slope there.
+
+    `at_slope` gives p and the costs at a slope; both rise with it. At any slope whose costs reach
+    the budget the mean of p is at least the one asked for.
+    """
+    low, high = 1e-3, 1.0
+    while at_slope(high)[1].sum() < budget:
+        low, high = high, 16 * high
+        if high > MOST_SLOPE:  # all rows of all folds are lost, at no cost
+            return 1.0
+    if at_slope(low)[1].sum() >= budget:
+        return float(at_slope(low)[0].mean())
+    slope = brentq(lambda own: at_slope(own)[1].sum() - budget, low, high, xtol=1e-15, rtol=1e-12)
+    while at_slope(slope)[1].sum() < budget:  # to the upper side
+        slope *= 1 + 1e-12
+    return float(at_slope(slope)[0].mean())
+
+
+def _price(n_candidates: int, delta: float) -> float:
     if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:
         raise ValueError(f"n_candidates counts what was chosen among; got {n_candidates!r}.")
-    n_folds, price = len(sizes), np.log(float(n_candidates)) - np.log(check_delta(delta))
-    harmonic, moment = _at_once(sizes)
-    if n_folds <= moment:
-        return float(kl_inverse(means, (np.log(n_folds) + price) / sizes).mean())
-    return float(kl_inverse(means.mean(), (np.log(moment) + price) / harmonic))
-
-
-def _at_once(sizes: FloatArray) -> tuple[float, float]:
-    """H and M: the rows that the mean over folds is worth, and what the moment is at most."""
-    harmonic = float(len(sizes) / np.sum(1 / sizes))
-    return harmonic, float(harmonic * np.mean(2 / np.sqrt(sizes)))
+    return float(np.log(float(n_candidates)) - np.log(check_delta(delta)))
 
 
 def _checked(mean_losses: Any, fold_sizes: Any) -> tuple[FloatArray, FloatArray]:

@@ -7,6 +7,7 @@ import numpy as np
 from kpp._fingerprints import row_fingerprints
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.assumptions import (
+    UNSTRATIFIED,
     Range,
     preparation_assumptions,
     range_assumption,
@@ -127,3 +128,45 @@ def _independent_groups(sample: Sample) -> Assumption:
         )
     others = "" if sample.kind == "fit" else ", and others than those of the fit"
     return Assumption(name, None, f"groups are taken as independent draws{others}")
+
+
+def n_divided_groups(sample: Sample, fold_of_row: AnyArray) -> int:
+    """Groups of a sample with rows in several folds.
+
+    Parameters
+    ----------
+    sample : Sample
+        With groups.
+    fold_of_row : int array of shape (n_rows,)
+        The fold that each of its rows was left out with.
+
+    Returns
+    -------
+    n_divided : int
+    """
+    assert sample.groups is not None
+    pairs = np.unique(np.column_stack([sample.groups[sample.index], fold_of_row]), axis=0)
+    return len(pairs) - len(np.unique(pairs[:, 0]))
+
+
+def groups_assumption(sample: Sample) -> Assumption:
+    """Say whether the groups of a fold may be independent draws, given the other folds.
+
+    Parameters
+    ----------
+    sample : Sample
+        Of a model that leaves folds out, with groups that these keep whole.
+
+    Returns
+    -------
+    assumption : Assumption
+    """
+    of_groups = _independent_groups(sample)
+    if of_groups.holds is not False and sample.model.fit_record_.folds not in UNSTRATIFIED:
+        return Assumption(
+            of_groups.name,
+            False,
+            "folds by class or by the sizes of groups, or folds that may be: give cv as a number, "
+            "or GroupKFold(5, shuffle=True)",
+        )
+    return of_groups

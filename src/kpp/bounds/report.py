@@ -70,7 +70,8 @@ def risk_bounds(
         a target of the call lies outside.
     groups : array-like of shape (n_rows,), optional
         Which rows of X belong together. Bounds that count rows are then no guarantees where a
-        group has several; a held-out bound that counts groups is added.
+        group has several; bounds that count groups are added, where folds or fit keep them
+        whole.
     independent_duplicates : bool
         Whether rows that are equal in every column are independent draws that happen to agree,
         as in a table of few whole numbers. Otherwise they are taken for copies, and void what
@@ -82,7 +83,7 @@ def risk_bounds(
     unlabelled : array-like or data frame of shape (n_unlabelled, n_features), optional
         Rows without labels, drawn like the others, which fit has not used; for a classifier of the
         regime "cross-validated" and ``sample="fit"``. On them the folds' predictors and the model
-        are compared, which bounds the 0/1 error of the model itself.
+        are compared, which bounds the 0/1 error of the vote and of the model itself.
 
     Returns
     -------

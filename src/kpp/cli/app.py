@@ -9,6 +9,7 @@ import typer
 
 from kpp.cli import options as o
 from kpp.cli.console import Terminal
+from kpp.cli.examples import EXAMPLES
 
 HELP: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
 
@@ -50,6 +51,9 @@ def fit(
     id_column: o.IdOfFit = None,
     weights: o.Weights = None,
     groups: o.Groups = None,
+    time: o.Time = None,
+    categorical: o.Categorical = None,
+    numerical: o.Numerical = None,
     independent_duplicates: o.IndependentDuplicates = False,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
@@ -77,6 +81,9 @@ def fit(
         id=id_column,
         weights=weights,
         groups=groups,
+        time=time,
+        categorical=tuple(categorical or ()),
+        numerical=tuple(numerical or ()),
         independent_duplicates=independent_duplicates,
         seed=seed,
         jobs=jobs,
@@ -85,6 +92,7 @@ def fit(
     if dask is not None:
         from kpp.cli.dask import run_dask_fit
 
+        o.refuse_with_dask(time, categorical, numerical)
         return run_dask_fit(data, asked, out, dask, terminal)
     return run_fit(data, asked, out, terminal)
 
@@ -99,6 +107,14 @@ def predict(
         typer.Option(
             metavar="SHARE",
             help="Intervals of numbers that should cover this share of new rows.",
+            show_default=False,
+        ),
+    ] = None,
+    width: Annotated[
+        o.Width | None,
+        typer.Option(
+            help="With --interval: wider where the target varies more (the default), or all much "
+            "of one width.",
             show_default=False,
         ),
     ] = None,
@@ -130,6 +146,7 @@ def predict(
             dask,
             proba=proba,
             interval=interval,
+            width=width,
             terminal=Terminal(json=json, quiet=quiet),
         )
 
@@ -140,6 +157,7 @@ def predict(
         id_column,
         proba=proba,
         interval=interval,
+        width=width,
         label_set=label_set,
         terminal=Terminal(json=json, quiet=quiet),
     )
@@ -265,6 +283,39 @@ def diagnose(
 
 
 @app.command()
+def drift(
+    model: o.ModelFile,
+    data: o.Data,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Rows to compare with; of the table of the fit those that it held out. By default "
+            "the rows of the fit.",
+            show_default=False,
+        ),
+    ] = None,
+    fail: Annotated[bool, typer.Option("--fail", help="Exit code 1 if there is drift.")] = False,
+    level: Annotated[float, typer.Option(help="Chance of a false alarm.")] = 0.05,
+    top: o.Top = 10,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> int:
+    """Say whether new rows have moved away from those of the fit, where, and what it does."""
+    from kpp.cli.drift import run_drift
+
+    return run_drift(
+        model,
+        data,
+        reference=reference,
+        level=level,
+        top=top,
+        fail=fail,
+        terminal=Terminal(json=json, quiet=quiet),
+    )
+
+
+@app.command()
 def report(
     context: typer.Context,
     data: o.Data,
@@ -294,6 +345,8 @@ def report(
             show_default=False,
         ),
     ] = None,
+    compare: o.Compare = False,
+    segments: o.Segments = None,
     open_it: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     task: o.TaskOption = o.Task.auto,
     forest: o.Forest = o.ForestName.blend,
@@ -308,6 +361,9 @@ def report(
     id_column: o.IdOfFit = None,
     weights: o.Weights = None,
     groups: o.Groups = None,
+    time: o.Time = None,
+    categorical: o.Categorical = None,
+    numerical: o.Numerical = None,
     independent_duplicates: o.IndependentDuplicates = False,
     seed: o.Seed = 0,
     jobs: o.Jobs = -1,
@@ -336,6 +392,9 @@ def report(
         id=id_column,
         weights=weights,
         groups=groups,
+        time=time,
+        categorical=tuple(categorical or ()),
+        numerical=tuple(numerical or ()),
         independent_duplicates=independent_duplicates,
         seed=seed,
         jobs=jobs,
@@ -350,7 +409,10 @@ def report(
         title=title,
         max_rows=max_rows,
         y_range=y_range,
+        compare=compare,
+        segments=segments or [],
         open_it=open_it,
+        arguments=context.find_object(list),
         terminal=Terminal(quiet=quiet),
     )
 
@@ -486,3 +548,8 @@ def geometry(
         for name, text in geometry_lines(figures):
             print(f"{name:<17}{text}")
     return 0 if holds else 1
+
+
+for _command in app.registered_commands:
+    assert _command.callback is not None
+    _command.epilog = f"Example: {EXAMPLES[_command.callback.__name__]}"

@@ -12,14 +12,13 @@ from kpp._optional import optional
 from kpp._typing import AnyArray
 from kpp.certificates import Certificate, RawCertificate
 from kpp.cli.console import Terminal
-from kpp.cli.files import read_rows, show_table
+from kpp.cli.files import read_rows, show_table, table_output
 from kpp.models.asking import Question
 from kpp.tables.columns import free_name, take_row
 from kpp.tables.errors import UserError
 from kpp.tables.numbers import short
 from kpp.tables.reading import TableFile
 from kpp.tables.rows import Rows
-from kpp.tables.writing import check_output
 
 NEVER = -2
 
@@ -41,7 +40,7 @@ def run_certify(
 ) -> int:
     """Certify a row on the screen, or all rows in a table."""
     source = TableFile(table)
-    check_output(out, source, model)
+    out = table_output(out, terminal, source, model, row=row)
     # A row is counted in the whole table.
     given = read_rows(model, source, id_column, terminal, rows=rows if row is None else "all")
     _check_epsilon(given.question, epsilon)

@@ -160,11 +160,14 @@ def run_dask_predict(
     *,
     proba: bool,
     interval: float | None,
+    width: str | None,
     terminal: Terminal,
 ) -> int:
     """Predict Parquet files on a cluster, into a folder of Parquet files."""
     from kpp.dask.lazy import LazyModel
 
+    if width is not None:
+        raise UserError("--width is not for --dask: its intervals have the default width.")
     if out is None:
         raise UserError("With --dask predictions are a folder of Parquet files: give --out.")
     if out.exists():

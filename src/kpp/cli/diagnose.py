@@ -53,6 +53,11 @@ def run_diagnose(
     assert chosen is not None
     if sample == "test" and chosen.n_fitted:
         terminal.warn(f"Diagnosed on {chosen.said}.")
+    if file.weights is not None:
+        terminal.note(
+            f"The fit had weights ('{file.weights}'); here every row counts the same. Weighted "
+            "scores are in kpp report --model."
+        )
     prepared, remarks = prepare(loaded, given.X)
     for remark in remarks:
         terminal.warn(remark)

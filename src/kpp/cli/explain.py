@@ -11,7 +11,7 @@ import numpy as np
 from kpp import explain, explain_rules
 from kpp._optional import optional
 from kpp.cli.console import Terminal, clean
-from kpp.cli.files import read_rows, show_table
+from kpp.cli.files import read_rows, show_table, table_output
 from kpp.explanations import Attribution
 from kpp.explanations.outputs import place_of
 from kpp.models.asking import Question
@@ -22,7 +22,6 @@ from kpp.tables.errors import UserError
 from kpp.tables.numbers import short
 from kpp.tables.reading import TableFile
 from kpp.tables.rows import Rows
-from kpp.tables.writing import check_output
 
 BASELINE = "(baseline)"
 Line = tuple[str, float, float]
@@ -42,7 +41,7 @@ def run_explain(
 ) -> int:
     """Explain a row on the screen, or all rows in a table."""
     source = TableFile(table)
-    check_output(out, source, model)
+    out = table_output(out, terminal, source, model, row=row)
     if top < 1:
         raise UserError(f"--top must be at least 1; got {top}.")
     rows = read_rows(model, source, id_column, terminal)

@@ -17,7 +17,7 @@ from kpp.tables.fit_rows import KEY as ROWS
 from kpp.tables.plain import plain_data
 from kpp.tables.reading import TableFile
 from kpp.tables.rows import Rows
-from kpp.tables.writing import write_table
+from kpp.tables.writing import STDOUT, check_table_output, write_table
 
 if TYPE_CHECKING:
     from kpp.io import ModelOutline
@@ -43,13 +43,26 @@ class ModelFile:
     @property
     def target(self) -> str | None:
         """The column that the model was fitted to, if the file says so."""
-        name = self.summary.metadata.get("target")
-        return name if isinstance(name, str) else None
+        return self._named("target")
 
     @property
     def groups(self) -> str | None:
         """The column that names the groups of the rows of the fit, if it had groups."""
-        name = self.summary.metadata.get("groups")
+        return self._named("groups")
+
+    @property
+    def weights(self) -> str | None:
+        """The column of the weights of the fit, if it had weights."""
+        return self._named("weights")
+
+    @property
+    def known_columns(self) -> set[str]:
+        """Columns that the fit had a use for, and that are none of the model."""
+        names = (self._named(k) for k in ("target", "id", "groups", "weights", "time"))
+        return {name for name in names if name is not None}
+
+    def _named(self, key: str) -> str | None:
+        name = self.summary.metadata.get(key)
         return name if isinstance(name, str) else None
 
     @property
@@ -135,10 +148,26 @@ def read_rows(
         table,
         id_column,
         terminal,
-        fitted_to=file.target,
+        known=file.known_columns,
         rows=rows,
         fit_rows=file.fit_rows,
     )
+
+
+def table_output(
+    path: Path | None, terminal: Terminal, *inputs: TableFile | Path, row: int | None = None
+) -> Path | None:
+    """Check where a table is to go before it is made; "-" is standard output, as None is."""
+    check_table_output(path, *inputs)
+    if path != STDOUT:
+        return path
+    if row is not None:
+        raise UserError(
+            "--out - is for tables: --row prints its row anyway, and --json gives it to programs."
+        )
+    if terminal.json:
+        raise UserError("--out - and --json would both write to standard output: give one of them.")
+    return None
 
 
 def show_table(frame: Any, path: Path | None, terminal: Terminal, *, what: str) -> None:

@@ -24,8 +24,8 @@ from kpp.tables.writing import check_output
 
 # What the file says beside the model; the rest is in the model.
 KEPT = (
-    *("target", "task", "task_reason", "rows_without_target", "id", "groups"),
-    *("independent_duplicates", "scores"),
+    *("target", "task", "task_reason", "rows_without_target", "id", "groups", "time"),
+    *("weights", "categorical", "numerical", "independent_duplicates", "scores"),
 )
 NAMES = {
     "out_of_fold": "out of fold",
@@ -64,6 +64,10 @@ def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
         "groups": fitted.options.groups,
         "groups_fitted": _n_different(fitted.groups),
         "groups_tested": _n_different(fitted.test_groups),
+        "time": fitted.options.time,
+        "weights": fitted.options.weights,
+        "categorical": list(fitted.options.categorical),
+        "numerical": list(fitted.options.numerical),
         "independent_duplicates": fitted.options.independent_duplicates,
         "task": fitted.target.task,
         "task_reason": fitted.target.reason,
@@ -177,6 +181,8 @@ def _claims(fitted: Fitted) -> list[str]:
     found = list(_no_better(fitted))
     if fitted.scores["test"] is None:
         found.append("No test rows were kept: there is no score on rows that the fit has not seen.")
+    elif fitted.splits_by_time:
+        found += [*fitted.about_test[:1], "Rows that are later still may differ more."]
     else:
         of = "rows" if fitted.test_groups is None else "rows of new groups"
         found.append(
@@ -187,6 +193,14 @@ def _claims(fitted: Fitted) -> list[str]:
         found.append("No out-of-fold score: alpha was given, so nothing was held out.")
     else:
         found.append(out_of_fold_note(fitted.model))
+        if fitted.options.time is not None:
+            found.append(
+                f"Folds are blocks of '{fitted.options.time}': a row is predicted without its "
+                "neighbours in time, but with later rows too."
+            )
+    if fitted.options.time is not None:
+        said = "Bounds on the training rows are diagnostics here, not guarantees: rows in the order"
+        return [*found, f"{said} of time are not known to be independent draws."]
     independent = fitted.options.independent_duplicates
     return [*found, bounds_claim(fitted.pipeline, independent_duplicates=independent)]
 

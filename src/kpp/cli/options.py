@@ -59,6 +59,13 @@ class Regime(StrEnum):
     cross_validated = "cross-validated"
 
 
+class Width(StrEnum):
+    """Widths of intervals."""
+
+    adaptive = "adaptive"
+    constant = "constant"
+
+
 class Level(StrEnum):
     """What a contribution belongs to."""
 
@@ -189,6 +196,34 @@ Groups = Annotated[
         show_default=False,
     ),
 ]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column that says when a row is of, not for the model: the last rows are the test, "
+        "and the folds are blocks of time.",
+        rich_help_panel=_COLUMNS,
+        show_default=False,
+    ),
+]
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A column whose numbers are names, such as codes; may be given again.",
+        rich_help_panel=_COLUMNS,
+        show_default=False,
+    ),
+]
+Numerical = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="A column of numbers, in which texts count as gaps; may be given again.",
+        rich_help_panel=_COLUMNS,
+        show_default=False,
+    ),
+]
 IndependentDuplicates = Annotated[
     bool,
     typer.Option(
@@ -251,7 +286,10 @@ Json = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No remarks; warnings stay.")]
 Row = Annotated[
     int | None,
-    typer.Option(help="One row, counted from 0; all rows without.", show_default=False),
+    typer.Option(
+        help="One row, counted from 0, or from -1 at the end; all rows without.",
+        show_default=False,
+    ),
 ]
 Rows = Annotated[
     RowChoice,
@@ -259,6 +297,22 @@ Rows = Annotated[
         "--rows",
         help="Which rows of the table: those that kpp fit held out, those that it has not seen, or "
         "all; auto takes the first of these that there are.",
+    ),
+]
+Compare = Annotated[
+    bool,
+    typer.Option(
+        "--compare", help="Fit forests and boosters too, and compare them on the same test rows."
+    ),
+]
+Segments = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--segments",
+        metavar="COLUMN",
+        help="Scores by the values of this column, or of several with commas between; again for "
+        "more. Or one of columns (all, the default), pairs, none.",
+        show_default=False,
     ),
 ]
 Top = Annotated[int, typer.Option(help="Lines to show for a row.")]
@@ -275,6 +329,9 @@ OF_A_FIT = {
     "test_size": "--test-size",
     "test": "--test",
     "drop": "--drop",
+    "time": "--time",
+    "categorical": "--categorical",
+    "numerical": "--numerical",
     "jobs": "--jobs",
 }
 
@@ -290,6 +347,16 @@ def refuse_fit_options(context: typer.Context) -> None:
         raise UserError(
             f"{', '.join(given)}: for a fit, and --model is fitted already. Leave out one of them."
         )
+
+
+def refuse_with_dask(
+    time: str | None, categorical: list[str] | None, numerical: list[str] | None
+) -> None:
+    """Refuse what needs the whole table in one place."""
+    given = {"--time": time, "--categorical": categorical, "--numerical": numerical}
+    named = [option for option, value in given.items() if value]
+    if named:
+        raise UserError(f"{', '.join(named)}: not with --dask yet.")
 
 
 def refuse_rows(rows: RowChoice) -> None:

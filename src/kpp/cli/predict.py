@@ -9,13 +9,12 @@ import numpy as np
 
 from kpp._optional import optional
 from kpp.cli.console import Terminal
-from kpp.cli.files import read_rows, show_table
+from kpp.cli.files import read_rows, show_table, table_output
 from kpp.models import PredictionIntervals, PredictionSets
 from kpp.tables.columns import free_name
 from kpp.tables.errors import UserError
 from kpp.tables.reading import TableFile
 from kpp.tables.rows import Rows
-from kpp.tables.writing import check_output
 
 
 def run_predict(
@@ -26,12 +25,14 @@ def run_predict(
     *,
     proba: bool,
     interval: float | None,
+    width: str | None,
     label_set: float | None,
     terminal: Terminal,
 ) -> int:
     """Predict the rows of a file."""
+    check_width(width, interval)
     source = TableFile(table)
-    check_output(out, source, model)
+    out = table_output(out, terminal, source, model)
     rows = read_rows(model, source, id_column, terminal)
     if proba and not rows.question.is_classifier:
         raise UserError("--proba is for classification; this model predicts numbers.")
@@ -41,7 +42,7 @@ def run_predict(
         raise UserError("--set is for classes; this model predicts numbers: use --interval.")
     frame = predictions(rows, id_column, proba)
     if interval is not None or label_set is not None:
-        say(add_coverage(frame, rows, interval, label_set), terminal)
+        say(add_coverage(frame, rows, interval, width, label_set), terminal)
     if out is not None:
         show_table(frame, out, terminal, what="Predictions")
     if terminal.json:
@@ -66,13 +67,20 @@ def predictions(rows: Rows, id_column: str | None, proba: bool) -> Any:
     return pd.DataFrame(columns)
 
 
+def check_width(width: str | None, interval: float | None) -> None:
+    """Refuse a width of intervals that nobody has asked for."""
+    if width is not None and interval is None:
+        raise UserError(f"--width {width} is of intervals: give --interval, such as 0.9, too.")
+
+
 def add_coverage(
-    frame: Any, rows: Rows, interval: float | None, label_set: float | None
+    frame: Any, rows: Rows, interval: float | None, width: str | None, label_set: float | None
 ) -> PredictionIntervals | PredictionSets:
     """Add the ends of intervals, or a column of true and false for each class."""
     at = rows.at()
     if interval is not None:
-        found = rows.model.predict_interval(at, interval)
+        how = {} if width is None else {"width": str(width)}
+        found = rows.model.predict_interval(at, interval, **how)
         for name, ends in (("lower", found.lower), ("upper", found.upper)):
             frame[free_name(name, list(frame.columns))] = ends
         return found

@@ -6,12 +6,14 @@ import json
 import sys
 import warnings
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from kpp._optional import optional
 from kpp.cli.console import Terminal
 from kpp.cli.files import load_model
+from kpp.cli.recipe import input_of, recipe_of
 from kpp.models.asking import ask
 from kpp.tables.columns import prepare
 from kpp.tables.errors import UserError, listed
@@ -19,6 +21,8 @@ from kpp.tables.fitting import FitOptions, fit_table, named_and_weighted
 from kpp.tables.labelled import labelled_rows
 from kpp.tables.reading import TableFile
 from kpp.tables.writing import check_output, write_text
+
+SEGMENT_WORDS = ("columns", "pairs", "none")
 
 
 def run_report(
@@ -32,8 +36,11 @@ def run_report(
     title: str | None,
     max_rows: int,
     y_range: tuple[float, float] | None,
+    compare: bool,
+    segments: Sequence[str],
     open_it: bool,
     terminal: Terminal,
+    arguments: list[str] | None = None,
 ) -> int:
     """Write the report of a table; print where it is."""
     optional("jinja2", "kpp report", "report")
@@ -49,9 +56,15 @@ def run_report(
             f"--y-range takes the lowest and the highest possible target; got {y_range[0]:g} and "
             f"{y_range[1]:g}."
         )
+    if compare and model is not None:
+        raise UserError(
+            "--compare fits other models on the rows of the fit, and --model comes without them: "
+            "leave --model out, and kpp report fits the model itself."
+        )
     if path.exists():
         terminal.note(f"{path} is there already, and will be replaced.")
     fitted, X, y, extra = _subject(source, options, model, rows, terminal)
+    by = segments_of(segments, [str(name) for name in X.columns])
     if y_range is not None and ask(fitted).is_classifier:
         raise UserError("--y-range is for regression; here the target is a class.")
     for remark in prepare(fitted, X)[1]:
@@ -64,8 +77,13 @@ def run_report(
         title=source.stem if title is None else title,
         max_rows=max_rows,
         y_range=y_range,
+        compare=True if compare else None,
+        segments=by,
         random_state=options.seed,
         verbose=int(terminal.shows_progress),
+        recipe=None
+        if arguments is None
+        else _recipe(arguments, source, options.test, model, out, json_path),
         **extra,
     )
     for remark in data["sections"]["bounds"].get("duplicates", ()):
@@ -81,6 +99,52 @@ def run_report(
     if open_it:
         webbrowser.open(page.absolute().as_uri())
     return 0
+
+
+def segments_of(asked: Sequence[str], columns: Sequence[str]) -> Any:
+    """What --segments asks for, as `kpp.segments` takes it: words, columns, or several of them.
+
+    Examples
+    --------
+    >>> from kpp.cli.report import segments_of
+    >>> segments_of([], ["sex", "age"]), segments_of(["pairs"], ["sex"]), segments_of(["none"], [])
+    ('columns', 'pairs', None)
+    >>> segments_of(["sex", "sex,age"], ["sex", "age"])
+    ['sex', ('sex', 'age')]
+    """
+    if not asked:
+        return "columns"
+    if len(asked) == 1 and asked[0] in SEGMENT_WORDS and asked[0] not in columns:
+        return None if asked[0] == "none" else asked[0]
+    found: list[Any] = []
+    for one in asked:
+        # A comma may be part of a name.
+        names = (one,) if one in columns else tuple(part.strip() for part in one.split(","))
+        unknown = [name for name in names if name not in columns]
+        if unknown:
+            raise UserError(
+                f"--segments takes columns of the table, several for one cut with commas between, "
+                f"or one of {listed(SEGMENT_WORDS)}; there is no column {listed(unknown)}."
+            )
+        found.append(names[0] if len(names) == 1 else names)
+    return found
+
+
+def _recipe(
+    arguments: list[str],
+    source: TableFile,
+    test: Any,
+    model: Path | None,
+    out: Path | None,
+    json_path: str | None,
+) -> dict[str, Any]:
+    """The command as it was given, and the sha256 of what it reads."""
+    inputs = [input_of(source, "table")]
+    if test is not None:
+        inputs.append(input_of(TableFile(str(test)), "test rows"))
+    if model is not None:
+        inputs.append(input_of(model, "model"))
+    return {**recipe_of(arguments, source.path, test, model, out, json_path), "inputs": inputs}
 
 
 def _subject(
@@ -113,10 +177,16 @@ def _subject(
         known = file.summary.metadata.get("id")
         known = known if known in rows.frame.columns else None
         id_column = known if options.id is None else options.id
-        X, weight = named_and_weighted(rows, id_column, options.weights, source.name)
+        weights = options.weights
+        if weights is None and file.weights in rows.frame.columns:
+            weights = file.weights
+            terminal.note(f"Rows are weighted by '{weights}', as in the fit.")
+        X, weight = named_and_weighted(rows, id_column, weights, source.name)
         about = [f"The report is on {chosen.said}.", f"The model is that of {model.name}."]
         about += _left_out(rows.n_missing, rows.target)
-        about += _names_and_weights(id_column, options.weights)
+        if isinstance(by := file.summary.metadata.get("time"), str):
+            about.append(f"The fit held out the last rows of its table by '{by}'.")
+        about += _names_and_weights(id_column, weights)
         about += _in_groups(rows.groups, options.groups or file.groups)
         extra = {
             "sample_weight": weight,

@@ -23,6 +23,9 @@ def run(given: list[str]) -> int:
     end = given.index("--") if "--" in given else len(given)
     debug = "--debug" in given[:end]
     arguments = [a for a in given[:end] if a != "--debug"] + given[end:]
+    if not arguments:
+        # What there is to ask for, and the exit code of a call that lacks its command.
+        return run(["--help"]) or UNUSABLE
     if arguments[:1] == ["--version"]:
         from kpp.cli import main
 
@@ -37,7 +40,9 @@ def run(given: list[str]) -> int:
         if own is not None and arguments[1:] in (["--help"], ["-h"]):
             # Straight to it: to parse the options before a command takes longer than its help.
             command, name, arguments = own, f"kpp {arguments[0]}", arguments[1:]
-        code = command.main(args=arguments, prog_name=name, standalone_mode=False, **HELP)
+        # A report says how it was asked for.
+        settings = {**HELP, "obj": arguments}
+        code = command.main(args=arguments, prog_name=name, standalone_mode=False, **settings)
         sys.stdout.flush()
     except BrokenPipeError:
         return _no_reader()

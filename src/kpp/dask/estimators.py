@@ -333,6 +333,9 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             model.feature_names_in_ = data.names
         total = data.total
         model.feature_spread_ = total.sd[: data.n_features]
+        # A column without any value has no ends.
+        ends = np.stack([total.low, total.high])[:, : data.n_features]
+        model.feature_range_ = np.where(np.isfinite(ends).all(axis=0), ends, np.nan)
         model.missing_columns_ = total.missing[: data.n_features]
         model.regime_ = "fixed" if given else "shared"
         auto = "frozen" if given else "fold-grown"

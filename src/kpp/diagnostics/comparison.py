@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from kpp._checks import RefusedError, check_sample_weight
 from kpp._progress import Progress
 from kpp._rows import take_rows
 from kpp._shown import Shown
@@ -25,6 +26,7 @@ from kpp.diagnostics.intervals import CONFIDENCE
 from kpp.diagnostics.metrics import classification_metrics, regression_metrics
 from kpp.diagnostics.rivals import rivals as usual_rivals
 from kpp.forest.coded import CodedRows, category_codes, needs_reading
+from kpp.models.data import check_groups, group_codes
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ class Comparison(Shown):
     n_train, n_test : int
         Rows of the fits and of the scores.
     left_out : dict of str to str
-        Rivals that could not be fitted, and why.
+        Rivals that were not fitted, and why.
+    grouped : bool
+        Whether test rows of a group were taken together in the intervals.
     """
 
     models: list[Compared]
@@ -85,6 +89,16 @@ class Comparison(Shown):
     n_train: int
     n_test: int
     left_out: dict[str, str] = field(default_factory=dict)
+    grouped: bool = False
+
+    @property
+    def said(self) -> str:
+        """What the intervals are of, in one sentence."""
+        rows = "groups of test rows" if self.grouped else "test rows"
+        return (
+            f"Intervals are of the draw of {rows} only, one rival at a time: not of fits on other "
+            "rows, and not of all rivals together."
+        )
 
     def to_frame(self) -> Any:
         """Return one line a model as a pandas data frame."""
@@ -127,9 +141,8 @@ class Comparison(Shown):
         title = (
             f"On {self.n_test:,} test rows, fitted on {self.n_train:,}; difference in {self.loss}"
         )
-        return "\n".join(
-            [title, *table, *(f"{k}: left out, {v}" for k, v in self.left_out.items())]
-        )
+        left_out = [f"{k}: left out, {v}" for k, v in self.left_out.items()]
+        return "\n".join([title, *table, *left_out, self.said])
 
 
 def compare(
@@ -138,8 +151,12 @@ def compare(
     y: Any,
     *,
     test: tuple[Any, Any] | None = None,
-    rivals: Mapping[str, Any] | None = None,
+    rivals: Mapping[str, Any] | Callable[..., Mapping[str, Any]] | None = None,
     test_size: float = 0.2,
+    sample_weight: Any = None,
+    test_weight: Any = None,
+    test_groups: Any = None,
+    time_budget: float | None = None,
     n_jobs: int | None = None,
     random_state: int = 0,
     verbose: int = 0,
@@ -149,8 +166,9 @@ def compare(
     Rivals are fitted at their libraries' own defaults on the rows of the fit; LightGBM, XGBoost
     and CatBoost take part where they are installed. With :math:`d_i` the loss of a rival on test
     row i less that of the model, the difference is :math:`\bar d`, and its interval Student's,
-    :math:`\bar d \pm t\, s_d / \sqrt n`. It speaks of these fits on other rows drawn like the test
-    rows, one rival at a time; not of fits on other rows, nor of all rivals together.
+    :math:`\bar d \pm t\, s_d / \sqrt n`; with groups, of their sums. It speaks of these fits on
+    other rows drawn like the test rows, one rival at a time; not of fits on other rows, nor of all
+    rivals together.
 
     Parameters
     ----------
@@ -165,9 +183,18 @@ def compare(
     test : tuple of X and y, optional
         Test rows; by default a part of the rows is held out.
     rivals : mapping of str to estimator, optional
-        Instead of the usual ones; they are cloned, and get the same columns as numbers.
+        Instead of the usual ones; they are cloned, and get the same columns as numbers. Or a
+        function of `classification` and `categorical`, the columns of codes, that returns them,
+        such as ``kpp.diagnostics.rivals.simple_rivals``.
     test_size : float, default=0.2
         Share of the rows that is held out, classes in equal shares.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows of `X`, in the fits and, without `test`, in the scores.
+    test_weight, test_groups : array-like of shape (n_test_rows,), optional
+        With `test`: weights of its rows; and which of them belong together, for the intervals.
+    time_budget : float, optional
+        Seconds for the fits of rivals. When they are used up no other fit is begun, and what is
+        left out is said; a fit under way ends.
     n_jobs : int, optional
         Threads of the rivals.
     random_state : int, default=0
@@ -195,26 +222,38 @@ def compare(
     classification = is_classifier(model)
     target = np.asarray(y)
     if target.ndim != 1:
-        raise ValueError(f"compare takes one target a row; got y of shape {target.shape}.")
+        raise RefusedError(f"compare takes one target a row; got y of shape {target.shape}.")
     check_consistent_length(X, target)
+    if test is None and (test_weight is not None or test_groups is not None):
+        raise ValueError("test_weight and test_groups are of the rows of test, which is not given.")
+    weight = None if sample_weight is None else check_sample_weight(sample_weight, len(target))
+    groups = None
     if test is None:
         train_rows, test_rows = _split(target, classification, test_size, random_state)
         X, X_test = take_rows(X, train_rows), take_rows(X, test_rows)
         target, target_test = target[train_rows], target[test_rows]
+        if weight is not None:
+            weight, test_weight = weight[train_rows], weight[test_rows]
     else:
         X_test, target_test = test[0], np.asarray(test[1])
         check_consistent_length(X_test, target_test)
+        groups = check_groups(test_groups, len(target_test))
     seconds: float | None = None
     if test is None or not _is_fitted(model):
         progress("fitting the model", 0, 1)
-        model, seconds = _timed(clone(model), X, target)
+        model, seconds = _timed(clone(model), X, target, weight)
         progress("fitting the model", 1, 1)
     preparation, last = _steps(model)
     classes = np.asarray(last.classes_) if classification else None
     codes, codes_test = _codes(target, classes), _codes(target_test, classes)
-    judge = _Judge(classes, codes_test)
+    judge = _Judge(
+        classes,
+        codes_test,
+        check_sample_weight(test_weight, len(codes_test)),
+        None if groups is None else group_codes(groups),
+    )
     own = judge.scores(model, X_test)
-    compared = [_compared(type(last).__name__, own, seconds, own[0])]
+    compared = [judge.compared(type(last).__name__, own, seconds, own[0])]
     X_numbers, X_test_numbers, categorical = _numbers(preparation, X, X_test)
     if rivals is None:
         rivals = usual_rivals(
@@ -223,15 +262,21 @@ def compare(
             n_jobs=n_jobs,
             random_state=random_state,
         )
+    elif callable(rivals):
+        rivals = rivals(classification=classification, categorical=categorical)
     left_out: dict[str, str] = {}
+    start = time.perf_counter()
     for k, (name, rival) in enumerate(rivals.items()):
         progress("fitting rivals", k, len(rivals))
+        if time_budget is not None and time.perf_counter() - start > time_budget:
+            left_out[name] = f"the time for rivals, {time_budget:g} s, was used up"
+            continue
         try:
             # scikit-learn's booster takes every core, whatever it is told.
             with threadpool_limits(effective_n_jobs(n_jobs)):
-                fitted, seconds = _timed(clone(rival), X_numbers, codes)
+                fitted, seconds = _timed(clone(rival), X_numbers, codes, weight)
             found = judge.scores(fitted, X_test_numbers)
-            compared.append(_compared(name, found, seconds, own[0]))
+            compared.append(judge.compared(name, found, seconds, own[0]))
         except ValueError as error:
             # A rival that does not take these rows is no reason to lose the others.
             left_out[name] = str(error).splitlines()[0]
@@ -242,6 +287,7 @@ def compare(
         len(target),
         len(target_test),
         left_out,
+        groups is not None,
     )
 
 
@@ -251,30 +297,43 @@ class _Judge:
 
     classes: AnyArray | None
     target: AnyArray
+    weight: FloatArray
+    groups: AnyArray | None
 
     def scores(self, fitted: Any, X: Any) -> tuple[FloatArray, dict[str, float]]:
         """Loss of each row, and figures, of a fitted model."""
         if self.classes is None:
             prediction = np.asarray(fitted.predict(X), dtype=np.float64)
-            return np.square(self.target - prediction), regression_metrics(self.target, prediction)
+            figures = regression_metrics(self.target, prediction, self.weight)
+            return np.square(self.target - prediction), figures
         probability = np.asarray(fitted.predict_proba(X), dtype=np.float64)
         # As scikit-learn does it: off 0 by a rounding error, and adding up to 1.
         tiny = np.finfo(np.float64).eps
         kept = np.clip(probability, tiny, 1 - tiny)
         chosen = kept[np.arange(len(self.target)), self.target] / kept.sum(axis=1)
-        return -np.log(chosen), classification_metrics(self.target, probability)
+        figures = classification_metrics(self.target, probability, weight=self.weight)
+        return -np.log(chosen), figures
 
-
-def _compared(
-    name: str, found: tuple[FloatArray, dict[str, float]], seconds: float | None, own: FloatArray
-) -> Compared:
-    losses, scores = found
-    difference = losses - own
-    mean, n_rows, reach = float(difference.mean()), len(difference), np.inf
-    if n_rows > 1:
-        error = float(difference.std(ddof=1)) / np.sqrt(n_rows)
-        reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, n_rows - 1)) * error
-    return Compared(name, float(losses.mean()), scores, seconds, mean, mean - reach, mean + reach)
+    def compared(
+        self,
+        name: str,
+        found: tuple[FloatArray, dict[str, float]],
+        seconds: float | None,
+        own: FloatArray,
+    ) -> Compared:
+        """One model beside the first, whose losses are given."""
+        losses, scores = found
+        difference, share = losses - own, self.weight / self.weight.sum()
+        mean, reach = float(share @ difference), np.inf
+        parts, size = share * (difference - mean), 1 / float(np.square(share).sum())
+        if self.groups is not None:
+            parts = np.bincount(self.groups, parts)
+            size = float(len(np.unique(self.groups[self.weight > 0])))
+        if size > 1:
+            error = float(np.sqrt(np.square(parts).sum() * size / (size - 1)))
+            reach = float(stats.t.ppf((1 + CONFIDENCE) / 2, size - 1)) * error
+        loss = float(share @ losses)
+        return Compared(name, loss, scores, seconds, mean, mean - reach, mean + reach)
 
 
 def _split(
@@ -308,9 +367,16 @@ def _steps(model: Any) -> tuple[Any, Any]:
     return (model[:-1] if len(model) > 1 else None), model[-1]
 
 
-def _timed(estimator: Any, X: Any, y: AnyArray) -> tuple[Any, float]:
+def _timed(
+    estimator: Any, X: Any, y: AnyArray, weight: FloatArray | None = None
+) -> tuple[Any, float]:
+    settings = {}
+    if weight is not None:
+        is_pipeline = isinstance(estimator, Pipeline)
+        place = f"{estimator.steps[-1][0]}__sample_weight" if is_pipeline else "sample_weight"
+        settings[place] = weight
     start = time.perf_counter()
-    estimator.fit(X, y)
+    estimator.fit(X, y, **settings)
     return estimator, time.perf_counter() - start
 
 
@@ -336,7 +402,7 @@ def _numbers(preparation: Any, X: Any, X_test: Any) -> tuple[Any, Any, list[int]
         X, X_test = preparation.transform(X), preparation.transform(X_test)
     if not needs_reading(X):
         return np.asarray(X, dtype=np.float64), np.asarray(X_test, dtype=np.float64), []
-    rows, others = CodedRows.read(X), CodedRows.read(X_test)
+    rows, others = (CodedRows.read(one, allows_infinity=True) for one in (X, X_test))
     values = others.values.copy()
     for j, known in rows.categories.items():
         if j in others.categories:

@@ -98,9 +98,13 @@ class Check:
     applies: Callable[[KPPLinearModel], bool] = lambda model: True
 
     def run(self, model: KPPLinearModel, figures: dict[str, float]) -> Finding | None:
+        """Compare the figure with the threshold, where the check is made for the model."""
+        return self.compare(figures) if self.applies(model) else None
+
+    def compare(self, figures: dict[str, float]) -> Finding | None:
         """Compare the figure with the threshold."""
         value = figures.get(self.observable, np.nan)
-        if not self.applies(model) or np.isnan(value):
+        if np.isnan(value):
             return None
         if (value <= self.threshold) if self.above else (value >= self.threshold):
             return None

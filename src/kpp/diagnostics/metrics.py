@@ -10,6 +10,7 @@ import numpy as np
 from kpp._parallel import one_blas_thread
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.samples import encode_target
+from kpp.diagnostics.ranking import ranked
 from kpp.models.asking import ask
 from kpp.models.linear import KPPLinearModel
 from kpp.solvers import HuberLoss, Loss, PinballLoss, PoissonLoss
@@ -316,10 +317,7 @@ def roc_curve(
     >>> false.tolist(), true.tolist()
     ([0.0, 0.0, 1.0], [0.0, 1.0, 1.0])
     """
-    order = np.argsort(-score, kind="stable")
-    last = np.append(np.flatnonzero(np.diff(score[order])), len(score) - 1)
-    true = np.append(0.0, np.cumsum((weight * positive)[order])[last])
-    false = np.append(0.0, np.cumsum((weight * ~positive)[order])[last])
+    _, true, false = (np.append(0.0, found) for found in ranked(positive, score, weight))
     if true[-1] == 0 or false[-1] == 0:
         return np.empty(0), np.empty(0)
     return false / false[-1], true / true[-1]

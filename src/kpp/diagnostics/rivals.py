@@ -20,6 +20,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 # What a comparison calls them; boosters of other libraries take part where they are installed.
 CONSTANT, LINEAR = "constant", "linear model"
@@ -79,6 +80,42 @@ def rivals(
         if find_spec(module) is not None:
             found[name] = _booster(name, classification, n_jobs, random_state)
     return found
+
+
+def simple_rivals(*, classification: bool, categorical: list[int]) -> dict[str, Any]:
+    """Return what any model should beat: a constant, a linear model and a small tree.
+
+    Parameters
+    ----------
+    classification : bool
+        Whether classes are predicted.
+    categorical : list of int
+        Columns of codes.
+
+    Returns
+    -------
+    rivals : dict of str to estimator
+        Not fitted. The linear model stops early, and the tree has at most eight leaves.
+
+    Examples
+    --------
+    >>> from kpp.diagnostics.rivals import simple_rivals
+    >>> list(simple_rivals(classification=False, categorical=[]))
+    ['constant', 'linear model', 'small tree']
+    """
+    if classification:
+        return {
+            CONSTANT: DummyClassifier(strategy="prior"),
+            LINEAR: _linear(LogisticRegression(max_iter=200), categorical),
+            "small tree": DecisionTreeClassifier(
+                max_leaf_nodes=8, min_samples_leaf=20, random_state=0
+            ),
+        }
+    return {
+        CONSTANT: DummyRegressor(),
+        LINEAR: _linear(RidgeCV(np.logspace(-3, 4, 15)), categorical),
+        "small tree": DecisionTreeRegressor(max_leaf_nodes=8, min_samples_leaf=20, random_state=0),
+    }
 
 
 def _linear(last: Any, categorical: list[int]) -> Any:

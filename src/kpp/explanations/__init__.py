@@ -1,6 +1,7 @@
 """Section 5 of the paper, and what its users ask next: why this prediction."""
 
 from kpp.explanations.attribution import Attribution, AttributionSummary
+from kpp.explanations.cells import words_of_nodes
 from kpp.explanations.distances import DistanceExplanation, explain_distance
 from kpp.explanations.explain import explain
 from kpp.explanations.leverage import LeaveOneOut, leave_one_out
@@ -34,4 +35,5 @@ __all__ = [
     "explain_rules",
     "explain_training_rows",
     "leave_one_out",
+    "words_of_nodes",
 ]

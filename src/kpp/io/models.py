@@ -67,6 +67,7 @@ LINEAR: FieldTable = {
     "blend": Field(since=2, default=None, inside=BLEND),
     "fold_predictors": Field(since=2, default=None, inside=FOLD_PREDICTORS),
     "loss": Field(since=2, default=None, inside=LOSS),
+    "feature_range_": Field(since=2, default=None),
 }
 EMBEDDING: FieldTable = {**SHARED, **required("task_")}
 # Parameters that there were once, and the only value that they could have.
@@ -79,6 +80,7 @@ LINEAR_ATTRIBUTES = {
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
     *("alpha_selection_", "fit_record_", "row_fingerprints_", "constant_", OUTPUT),
     *("blend_weights_", "blend_score_", "bare_fits_", "fold_predictors_", "loss_"),
+    *("feature_range_",),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -193,7 +195,7 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     kept = (
         *("dual_coef_", "classes_", "alpha_", "alphas_", "cv_scores_", "oof_prediction_"),
         *("regime_", "n_iter_", "sample_weight_", "feature_spread_", "missing_columns_"),
-        *("alpha_selection_", "row_fingerprints_", "constant_"),
+        *("alpha_selection_", "row_fingerprints_", "constant_", "feature_range_"),
     )
     folds = None
     if model.folds_ is not None:
@@ -382,6 +384,17 @@ def _sample(model: Any, fields: Fields, n_rows: int) -> None:
     right = isinstance(missing, np.ndarray) and missing.dtype == bool and missing.shape == columns
     require(right, "missing_columns_ must be a boolean for each column")
     model.missing_columns_ = missing
+    model.feature_range_ = fields["feature_range_"]
+    if model.feature_range_ is not None:
+        _check_range(model.feature_range_, model.n_features_in_)
+
+
+def _check_range(ends: Any, n_columns: int) -> None:
+    right = isinstance(ends, np.ndarray) and ends.dtype == np.float64
+    require(right and ends.shape == (2, n_columns), "feature_range_ must have two ends a column")
+    low, high = ends
+    known = np.isfinite(low) & np.isfinite(high) & (low <= high)
+    require(bool((known | np.isnan(ends).all(axis=0)).all()), "feature_range_ must be in order")
 
 
 def _all_among(rows: AnyArray, known: AnyArray) -> bool:

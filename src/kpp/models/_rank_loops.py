@@ -9,11 +9,6 @@ import numpy as np
 from kpp._compile import compiled
 
 
-def rank_of_sums(shift: Any, steps: Any, starts: Any, rank: Any, out: Any) -> None:
-    """``out[i]``: the `rank`-th smallest of all ``shift[q, i] + steps[j]``, j in part q."""
-    rank_of_scaled_sums(shift, np.ones_like(shift), steps, starts, rank, out)
-
-
 @compiled("in f8[,]; in f8[,]; in f8[]; in i8[]; i8; out f8[]")
 def rank_of_scaled_sums(
     shift: Any, scale: Any, steps: Any, starts: Any, rank: Any, out: Any

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kpp._typing import FloatArray
-from kpp.models._rank_loops import rank_of_sums
 from kpp.models.fold_predictors import FoldPredictors
 from kpp.models.interval_results import PredictionIntervals
-from kpp.models.intervals import _conditions, _level, _rank, predictors_of, proven
+from kpp.models.intervals import _conditions, _level, _rank, _ranks, predictors_of, proven
 from kpp.scores import routed_rows
 from kpp.solvers import PinballLoss
 
@@ -79,8 +78,9 @@ def interval_of_loss(
     # The k-th smallest of l - R is minus the k-th largest of R - l, and k is n + 1 - rank.
     for side, sign, column in ((0, -1.0, lowest), (1, 1.0, highest)):
         shift = np.ascontiguousarray(sign * answers[:, :, column])
-        rank_of_sums(shift, steps, predictors.starts, rank, ends[side])
-        ends[side] *= sign
+        ones = np.ones_like(shift)
+        found = _ranks(shift, ones, steps, predictors.starts, rank, model.n_jobs)
+        ends[side] = sign * found
     is_several = isinstance(loss, PinballLoss)
     if not is_several:
         ends[0] = np.maximum(ends[0], 0.0)  # counts are not below

@@ -241,6 +241,16 @@ class FoldPredictors:
         return [fold_spread(own, self.target, held_out, fold) for own, held_out, fold in folds]
 
     @property
+    def predictors(self) -> list[_Predictor]:
+        """Every fold's predictor: its `trees` with numbers of nodes, `linear` and `intercept`."""
+        return self._made
+
+    @property
+    def spreads(self) -> list[FoldSpread]:
+        """What says how much the target varies around a row, for every fold."""
+        return [own for own, _ in self._spreads]
+
+    @property
     def _rows_of_folds(self) -> list[AnyArray]:
         return [np.flatnonzero(self.fold_of_row == q) for q in range(self.n_folds)]
 

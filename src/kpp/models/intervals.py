@@ -16,6 +16,7 @@ import numpy as np
 
 from kpp._assumptions import Assumption
 from kpp._checks import RefusedError, check_choice
+from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, FloatArray
 from kpp.models._rank_loops import rank_of_scaled_sums
 from kpp.models.fold_predictors import FoldPredictors
@@ -31,6 +32,8 @@ WIDTHS = ("adaptive", "constant")
 METHODS = ("lac", "aps")
 # How many multiples of the folds are tried when an error says how many rows a level needs.
 MOST_TRIED = 100_000
+# Some milliseconds of work: what a thread takes at a time.
+ROWS_OF_BLOCK = 2048
 
 
 def predict_interval(
@@ -56,8 +59,7 @@ def predict_interval(
         # The k-th smallest of g - R is minus the k-th largest of R - g, and k is n + 1 - rank;
         # and so it is with R times a spread.
         for side, sign in enumerate((-1.0, 1.0)):
-            out = np.empty(len(rows))
-            rank_of_scaled_sums(sign * shift, scale, steps, predictors.starts, rank, out)
+            out = _ranks(sign * shift, scale, steps, predictors.starts, rank, model.n_jobs)
             ends[side, :, t] = sign * out
     # Below one half the ends may cross; what lies between them covers no less.
     lower, upper = ends.min(axis=0), ends.max(axis=0)
@@ -73,6 +75,27 @@ def predict_interval(
         n_folds=n_folds,
         widths=width,
     )
+
+
+def _ranks(
+    shift: FloatArray,
+    scale: FloatArray,
+    steps: FloatArray,
+    starts: AnyArray,
+    rank: int,
+    n_jobs: int | None,
+) -> FloatArray:
+    """`rank_of_scaled_sums` in blocks of rows, on several threads; every row by itself."""
+    out = np.empty(shift.shape[1])
+    blocks = blocks_of(len(out), ceil(len(out) / ROWS_OF_BLOCK))
+
+    def work(block: int) -> None:
+        own = slice(*blocks[block])
+        shifts, scales = (np.ascontiguousarray(part[:, own]) for part in (shift, scale))
+        rank_of_scaled_sums(shifts, scales, steps, starts, rank, out[own])
+
+    run_blocks(work, len(blocks), n_jobs)
+    return out
 
 
 def predict_set(

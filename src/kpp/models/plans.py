@@ -200,6 +200,8 @@ class Splitter:
             if is_grouped:
                 return "grouped"
             return "stratified" if self.is_stratified else "random"
+        if type(self.cv) is GroupKFold and not self.cv.shuffle:
+            return "given"  # by the sizes of the groups
         kinds = KINDS_OF_FOLDS.items()
         return next((kind for kind, known in kinds if type(self.cv) in known), "given")
 

@@ -199,6 +199,9 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         Rows of the linear layer that equal, in every column, another row given to fit.
     feature_spread_ : array of shape (n_features,)
         Standard deviation of each column of the training rows; 0 where it holds no numbers.
+    feature_range_ : array of shape (2, n_features) or None
+        Least and largest value of each column of X; NaN for one without numbers. None in older
+        files.
     missing_columns_ : bool array of shape (n_features,)
         Columns with a missing value in some training row.
     n_iter_ : int

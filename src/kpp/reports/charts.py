@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from kpp.diagnostics.segments import WORSE
+from kpp.reports.dotplot import Dot, dot_plot
 from kpp.reports.svg import Chart, markup, padded
 from kpp.tables.numbers import number, percent
 
 # Cells of a heat map have few shades: more cannot be told apart.
 N_SHADES = 6
+MOST_DOTS = 12
 
 
 def draw_all(sections: dict[str, Any]) -> dict[str, Any]:
@@ -24,6 +27,13 @@ def draw_all(sections: dict[str, Any]) -> dict[str, Any]:
             found["calibration"] = calibration(quality["calibration"])
         if "roc" in quality:
             found["roc"] = roc(quality["roc"])
+        if "finding" in quality:
+            found["precision_recall"] = precision_recall(quality["finding"])
+            found["gains"] = gains(quality["finding"])
+    if sections.get("comparison", {}).get("made") and len(sections["comparison"]["models"]) > 1:
+        found["comparison"] = comparison(sections["comparison"])
+    if sections.get("segments", {}).get("made") and sections["segments"]["segments"]:
+        found["segments"] = segments(sections["segments"])
     if sections["alpha"]["made"] and len(sections["alpha"]["points"]) > 1:
         found["alpha"] = alpha(sections["alpha"])
     intervals = sections["intervals"]
@@ -117,6 +127,70 @@ def roc(data: dict[str, Any]) -> Any:
     )
     chart.line((0, 1), (0, 1), "reference")
     return chart.line(data["false_positive"], data["true_positive"], "first").draw()
+
+
+def precision_recall(data: dict[str, Any]) -> Any:
+    """Precision against recall, and the share of the class."""
+    chart = Chart(
+        (0, 1),
+        (0, 1.02),
+        "recall",
+        "precision",
+        f"Precision against recall of class {data['class']} for every threshold.",
+        height=330,
+    )
+    chart.rule(y=data["share"], kind="reference")
+    recall, precision = data["curve"]["recall"], data["curve"]["precision"]
+    return chart.line([0, *recall], [precision[0], *precision], "first").draw()
+
+
+def gains(data: dict[str, Any]) -> Any:
+    """Share of a class found against share of rows taken, between chance and the best order."""
+    chart = Chart(
+        (0, 1),
+        (0, 1.02),
+        "rows looked at",
+        "class found",
+        f"Share of class {data['class']} that is found in a share of the rows, those of the "
+        "highest probability first.",
+        height=330,
+    )
+    chart.line((0, 1), (0, 1), "reference").line((0, data["share"], 1), (0, 1, 1), "reference")
+    return chart.line(data["gains"]["taken"], data["gains"]["found"], "first").draw()
+
+
+def comparison(data: dict[str, Any]) -> Any:
+    """Differences to the model, one line a rival."""
+    kinds = {"worse": "good", "better": "bad"}
+    dots = [
+        Dot(
+            one["name"],
+            one["difference"],
+            one["low"],
+            one["high"],
+            kinds.get(one["verdict"], "none"),
+        )
+        for one in data["models"][1:]
+    ]
+    label = f"Differences of the {data['loss']} to the model; the figures are in the table above."
+    return dot_plot(dots, f"{data['loss']} less that of the model", label)
+
+
+def segments(data: dict[str, Any]) -> Any:
+    """Differences to the other rows, one line a segment."""
+    dots = [
+        Dot(
+            f"{one['name']} ({one['n_rows']:,})",
+            one["difference"],
+            one["difference_low"],
+            one["difference_high"],
+            "bad" if one["verdict"] == WORSE else "none",
+        )
+        for one in data["segments"][:MOST_DOTS]
+        if one["difference"] is not None
+    ]
+    label = f"Differences of the {data['loss']} of segments to that of all other rows."
+    return dot_plot(dots, f"{data['loss']} less that of the other rows", label)
 
 
 def coverage(shares: list[dict[str, Any]]) -> Any:
@@ -246,3 +320,15 @@ def bar(share: float, kind: str = "first") -> Any:
         '<svg class="bar" aria-hidden="true" focusable="false">'
         f'<rect class="{kind}" width="{width}%" height="100%" rx="2"/></svg>'
     )
+
+
+def spark(counts: list[int]) -> Any:
+    """A histogram as small as a word, for a table."""
+    most, width = max(counts), 100 / len(counts)
+    bars = "".join(
+        f'<rect class="first" x="{k * width:.2f}%" y="{100 - 100 * n / most:.2f}%" '
+        f'width="{0.86 * width:.2f}%" height="{100 * n / most:.2f}%"/>'
+        for k, n in enumerate(counts)
+        if n
+    )
+    return markup(f'<svg class="bar spark" aria-hidden="true" focusable="false">{bars}</svg>')

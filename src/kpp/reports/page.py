@@ -9,8 +9,9 @@ from typing import Any
 
 from kpp._atomic import write_file
 from kpp._optional import optional
-from kpp.reports.charts import bar, draw_all, fifths
+from kpp.reports.charts import bar, draw_all, fifths, spark
 from kpp.reports.escaping import json_for_script
+from kpp.reports.glossary import explained, meanings, place_of, term
 from kpp.reports.svg import marker, markup
 from kpp.tables.numbers import count, figure, number, percent, signed
 from kpp.tables.plain import plain_data
@@ -19,9 +20,15 @@ TEMPLATES = Path(__file__).parent / "templates"
 # Digits of the figures that the script shows; those of the data have all.
 SIGNIFICANT = 6
 MOST_BYTES = 2_900_000
+# What sections take that are made after the model of the page: pictures, bounds, words.
+RESERVED = 500_000
 # Sections whose data the script reads. Each has a file in templates/scripts, which adds itself to
 # `starts`; what they share stands in tools.js.
-SCRIPTED = ("variables", "rows")
+SCRIPTED = ("quality", "variables", "rows", "whatif")
+# Their numbers keep all digits.
+EXACT = ("whatif",)
+# Scripts beside those of the sections.
+SHARED = ("tools", "words", "downloads", "model")
 
 
 def render(data: dict[str, Any]) -> str:
@@ -51,26 +58,34 @@ def render(data: dict[str, Any]) -> str:
         "signed": signed,
         "percent": percent,
         "bar": bar,
+        "spark": spark,
         "fifths": fifths,
         "marker": marker,
+        "explained": explained,
     }
-    environment.globals |= {"count": count}
+    environment.globals |= {"count": count, "term": term}
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
     script = page_script()
+    words = [(place_of(word), word, meaning) for word, meaning in meanings().items()]
     sections = data["sections"]
     charts = draw_all(sections)
     template = environment.get_template("page.html")
     while True:
-        embedded = {name: sections[name] for name in SCRIPTED if name in sections}
+        embedded = {
+            name: plain_data(sections[name], None if name in EXACT else SIGNIFICANT)
+            for name in SCRIPTED
+            if name in sections
+        }
         html = str(
             template.render(
                 report=data,
                 sections=sections,
                 charts=charts,
+                words=words,
                 style=markup(style),
                 script=markup(script),
                 policy=policy(style, script),
-                embedded=markup(json_for_script(plain_data(embedded, SIGNIFICANT))),
+                embedded=markup(json_for_script(embedded)),
             )
         )
         listed = sections["rows"].get("rows", [])
@@ -81,9 +96,16 @@ def render(data: dict[str, Any]) -> str:
         sections = {**sections, "rows": {**sections["rows"], "rows": kept}}
 
 
+def room_for_model(sections: dict[str, Any]) -> int:
+    """Bytes that the page has left for a model, beside the sections made so far."""
+    # What the script reads stands there once; of the rest the markup is about as long again.
+    made = sum(len(json_for_script(plain_data(own, SIGNIFICANT))) for own in sections.values())
+    return MOST_BYTES - RESERVED - made - made // 4
+
+
 def page_script() -> str:
     """The scripts of the page as one: the tools, those of the sections, and what starts them."""
-    files = [f"scripts/{name}.js" for name in ("tools", *SCRIPTED, "start")]
+    files = [f"scripts/{name}.js" for name in (*SHARED, *SCRIPTED, "start")]
     body = "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in files)
     return f'"use strict";\n(function () {{\n{body}}})();\n'
 

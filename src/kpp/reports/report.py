@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,13 @@ from typing import Any
 from kpp._checks import RefusedError
 from kpp._progress import Progress
 from kpp.reports.escaping import shown
-from kpp.reports.page import render, write
+from kpp.reports.page import render, room_for_model, write
 from kpp.reports.sections import (
     alpha,
     appendix,
     bounds,
+    comparison,
+    data,
     findings,
     fitted,
     intervals,
@@ -23,7 +25,12 @@ from kpp.reports.sections import (
     quality,
     robustness,
     rows,
+    summary,
     variables,
+    whatif,
+)
+from kpp.reports.sections import (
+    segments as segment_section,
 )
 from kpp.reports.subject import Subject
 from kpp.tables.plain import plain_data
@@ -32,15 +39,20 @@ FORMAT = 1
 MAX_ROWS = 60
 # In the order of the page.
 TITLES = {
+    "summary": "At a glance",
     "fitted": "What was fitted",
     "quality": "How good it is",
+    "comparison": "Beside other models",
+    "segments": "Where it is worse",
     "alpha": "How the penalty was chosen",
     "intervals": "How sure a prediction is",
     "variables": "What matters",
     "rows": "Rows to explore",
+    "whatif": "What if a value were another",
     "picture": "The rows in two dimensions",
     "robustness": "How robust it is",
     "bounds": "What is guaranteed",
+    "data": "The data",
     "findings": "Diagnostics",
     "appendix": "Appendix",
 }
@@ -62,16 +74,20 @@ def report(
     source: str | Sequence[str] = (),
     unseen: bool = True,
     n_seen: int | None = None,
+    compare: Any = None,
+    segments: Any = "columns",
     max_rows: int = MAX_ROWS,
     times: bool = True,
     random_state: int = 0,
     verbose: int = 0,
+    recipe: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a report on a fitted model as one self-contained HTML file.
 
     The file needs no network, no server and no other file; it is a few hundred kilobytes, at
-    most 3 MB, whatever the size of the data. It shows what was fitted and in which regime, how
-    good it is, how alpha was chosen, what intervals or sets cover, what matters, single rows with
+    most 3 MB, whatever the size of the data. It begins with a summary in plain words, and shows
+    what was fitted and in which regime, how good it is, alone and beside other models, and where it
+    is worse, how alpha was chosen, what intervals or sets cover, what matters, single rows with
     their explanations and certificates, the embedding in two dimensions, robustness curves, risk
     bounds and diagnostics, each with a sentence on what it means.
 
@@ -112,6 +128,12 @@ def report(
     n_seen : int, optional
         How many of the rows fit has used, where the caller knows it; by default the report looks
         whether they are like those of the fit. Such rows are not called test rows.
+    compare : bool or Comparison, optional
+        True fits the usual rivals of `kpp.compare` on `train` and scores them on the same rows; the
+        result of `kpp.compare` is shown as it is. By default a constant, a linear model and a small
+        tree are fitted, where there is `train` and one target; False leaves the section out.
+    segments : "columns", "pairs", sequence, mapping or None, default="columns"
+        Segments of the rows to be scored: `by` of `kpp.segments`; None leaves the section out.
     max_rows : int, default=60
         Most rows to explore: a third of large error, a third of small certified radius, the
         others at random. Each takes a tenth of a second or more in a large model.
@@ -122,6 +144,10 @@ def report(
         Seed of the rows that are drawn where there are too many to show.
     verbose : int, default=0
         1 shows how far it is, 2 in more detail.
+    recipe : mapping, optional
+        How the report is made again, to be shown: "command", a line for a shell, and "inputs", each
+        with "name", "what" and "sha256". `kpp report` gives it; without, the page shows the call
+        in Python.
 
     Returns
     -------
@@ -162,10 +188,13 @@ def report(
         source=source,
         unseen=unseen,
         n_seen=n_seen,
+        compare=compare,
+        segments=segments,
         max_rows=max_rows,
         times=times,
         random_state=random_state,
         verbose=verbose,
+        recipe=recipe,
     )
     return write(render(data), Path(path))
 
@@ -185,17 +214,20 @@ def report_data(
     source: str | Sequence[str] = (),
     unseen: bool = True,
     n_seen: int | None = None,
+    compare: Any = None,
+    segments: Any = "columns",
     max_rows: int = MAX_ROWS,
     times: bool = True,
     random_state: int = 0,
     verbose: int = 0,
+    recipe: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the content of `report` as plain data, ready for JSON.
 
     Parameters
     ----------
     model, X, y, title, sample_weight, train, groups, independent_duplicates, y_range, target, \
-source, unseen, n_seen, max_rows, times, random_state, verbose
+source, unseen, n_seen, compare, segments, max_rows, times, random_state, verbose, recipe
         As in `report`.
 
     Returns
@@ -216,7 +248,7 @@ source, unseen, n_seen, max_rows, times, random_state, verbose
     >>> model = model.fit(X[::2], y[::2])
     >>> data = report_data(model, X[1::2], y[1::2], max_rows=3)
     >>> list(data["sections"])[:3]
-    ['fitted', 'quality', 'alpha']
+    ['summary', 'fitted', 'quality']
     >>> len(json.loads(json.dumps(data))["sections"]["rows"]["rows"])
     3
     """
@@ -240,18 +272,26 @@ source, unseen, n_seen, max_rows, times, random_state, verbose
     makers: dict[str, Callable[[], dict[str, Any]]] = {
         "fitted": lambda: fitted.make(subject),
         "quality": lambda: quality.make(subject),
+        "comparison": lambda: comparison.make(subject, model, compare, times=times),
+        "segments": lambda: segment_section.make(subject, segments),
         "alpha": lambda: alpha.make(subject),
         "intervals": lambda: intervals.make(subject),
         "variables": lambda: variables.make(subject),
         "rows": lambda: rows.make(
             subject, lambda name, done, total: progress(f"rows, {name}", done, total)
         ),
+        "whatif": lambda: whatif.make(subject, sections["rows"], room_for_model(sections)),
         "picture": lambda: picture.make(subject),
         "robustness": lambda: robustness.make(subject),
         "bounds": lambda: bounds.make(subject),
+        "data": lambda: data.make(subject),
         "findings": lambda: findings.make(subject),
-        "appendix": lambda: appendix.make(subject),
+        "appendix": lambda: appendix.make(subject, recipe),
     }
+    if not comparison.wanted(subject, compare):
+        del makers["comparison"]
+    if segments is None:
+        del makers["segments"]
     sections: dict[str, Any] = {}
     for name, make in makers.items():
         phase = f"report, {TITLES[name].lower()}"
@@ -264,13 +304,20 @@ source, unseen, n_seen, max_rows, times, random_state, verbose
         seconds = {"seconds": round(time.perf_counter() - start, 3)} if times else {}
         sections[name] = plain_data({"title": TITLES[name], **made, **seconds})
         progress(phase, 1, 1)
+    cautions = quality.cautions(sections["quality"], sections.get("comparison"))
+    # What it says comes from the others, and stands before them.
+    start = time.perf_counter()
+    glance = {"title": TITLES["summary"], "made": True, **summary.make(sections, cautions)}
+    if times:
+        glance["seconds"] = round(time.perf_counter() - start, 3)
+    sections = {"summary": glance, **sections}
     kind = type(subject.model).__name__
     now = {"created": datetime.now(UTC).isoformat(timespec="seconds")} if times else {}
     return {
         "format": FORMAT,
         "title": shown(f"Report on a {kind}" if title is None else title, 120),
         **now,
-        "cautions": quality.cautions(sections["quality"]),
-        "tiles": fitted.tiles(sections),
+        "cautions": cautions,
+        "tiles": glance["tiles"],
         "sections": sections,
     }

@@ -279,7 +279,7 @@ class Subject:
         )
 
     @cached_property
-    def _places(self) -> list[tuple[bool, int]]:
+    def places(self) -> list[tuple[bool, int]]:
         """Where the values of each variable are: in the user's columns, or the prepared ones."""
         if self.preparation is None:
             return [(True, j) for j in range(len(self.variables))]
@@ -295,7 +295,7 @@ class Subject:
     def values_of(self, variable: int) -> AnyArray:
         """Values of a variable in the test rows, as the user has them; shape (n_rows,)."""
         if variable not in self._columns:
-            of_user, column = self._places[variable]
+            of_user, column = self.places[variable]
             self._columns[variable] = column_of(self.given if of_user else self.all_rows.X, column)
         return self._columns[variable]
 

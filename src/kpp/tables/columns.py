@@ -10,15 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from kpp._checks import is_missing
 from kpp._optional import optional
 from kpp._typing import AnyArray
+from kpp.diagnostics.table_columns import is_id_like
+from kpp.models.asking import Question
+from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import prepared, raw_columns, split_pipeline
 from kpp.tables.errors import UserError, check_columns, listed, near
+from kpp.tables.kinds import as_categories
 from kpp.tables.target import kind_of
+from kpp.tables.unlike import remarks_on_numbers
 
 LARGEST = float(np.finfo(np.float32).max)
-ID_NAME = re.compile(r"(^|[_\s.-])(id|uuid|guid|index|key)$|^unnamed: \d+$", re.IGNORECASE)
-FEWEST_IDS = 20
 
 
 @dataclass(frozen=True)
@@ -77,21 +81,28 @@ def choose_columns(
             constant.append(name)
         else:
             used.append(name)
-            if _is_id_like(name, column, n_distinct):
+            if is_id_like(name, column, n_distinct):
                 id_like.append(name)
     if not used:
         raise UserError(f"{where} has no column with more than one value beside '{target}'.")
-    for name in used:
-        column = frame[name]
-        if kind_of(column) == "f":
-            values = np.abs(column.to_numpy(dtype=np.float64, na_value=np.nan))
-            n_large = int((values > LARGEST).sum())
-            if n_large:
-                raise UserError(
-                    f"The column '{name}' of {where} holds {n_large} infinite or too large values: "
-                    f"clean them, or use --drop {_quoted(name)}."
-                )
+    refuse_infinite(frame, used, where, ", or use --drop {}")
     return Columns(used, constant, empty, id_like)
+
+
+def refuse_infinite(frame: Any, names: Sequence[str], where: str, otherwise: str = "") -> None:
+    """Refuse columns with values that single precision, which preparations use, does not hold."""
+    for name in names:
+        column = frame[name]
+        if kind_of(column) != "f":
+            continue
+        values = np.abs(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        large = np.flatnonzero(values > LARGEST)
+        if len(large):
+            raise UserError(
+                f"The column '{name}' of {where} holds {len(large)} infinite or too large values, "
+                f"the first in row {large[0]}, counted from 0: clean them"
+                f"{otherwise.format(_quoted(name))}."
+            )
 
 
 def model_columns(model: Any) -> list[str]:
@@ -125,23 +136,31 @@ def columns_of(model: Any, frame: Any, where: str) -> tuple[Any, list[str]]:
             f"{where} lacks {len(missing)} of the {len(names)} columns that the model needs: "
             f"{listed(missing)}.{hint}"
         )
+    if split_pipeline(model)[0] is not None:  # forests by themselves may take them
+        refuse_infinite(frame, names, where, ", or leave out these rows")
     needed = set(names)
     extra = [str(name) for name in frame.columns if name not in needed]
-    return frame[names], extra
+    # A column of categories may be one of numbers in another file, which has kinds of its own.
+    own = [c for c in names if c in text_columns(model) and kind_of(frame[c]) in "biuf"]
+    return frame[names].assign(**{name: as_categories(frame[name]) for name in own}), extra
 
 
 def prepare(model: Any, X: Any) -> tuple[Any, list[str]]:
-    """Rows as the inner model takes them; and what could not be read, in words.
+    """Rows as the inner model takes them; and what the fit did not have, in words.
 
     The preparation is lenient: a text in a column of numbers, a date in another format and a
     category that it has not seen count as missing or as none of the categories. That must not
-    happen without a word.
+    happen without a word. Nor should gaps where the fit had none, or values outside the range of
+    the fit beyond what chance explains.
     """
-    preparation, _ = split_pipeline(model)
+    preparation, inner = split_pipeline(model)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said below, with the names of the columns
         rows = prepared(preparation, X)
-    return rows, list(_unread(preparation, X, rows))
+    remarks = list(_unread(preparation, X, rows))
+    if isinstance(inner, KPPLinearModel):
+        remarks += remarks_on_numbers(Question(inner, preparation), rows)
+    return rows, remarks
 
 
 def _unread(preparation: Any, X: Any, rows: Any) -> Iterator[str]:
@@ -152,7 +171,8 @@ def _unread(preparation: Any, X: Any, rows: Any) -> Iterator[str]:
             outputs = [output for output in made.get(name, ()) if output in rows.columns]
             if not outputs:
                 continue
-            lost = X[name].notna().to_numpy() & rows[outputs].isna().all(axis=1).to_numpy()
+            given = _with_gaps(preparation, name, X[name]).notna().to_numpy()
+            lost = given & rows[outputs].isna().all(axis=1).to_numpy()
             if lost.any():
                 example = X[name].to_numpy()[np.flatnonzero(lost)[0]]
                 yield (
@@ -164,7 +184,7 @@ def _unread(preparation: Any, X: Any, rows: Any) -> Iterator[str]:
         categories = getattr(steps.get(name), "categories_", None)
         if categories is None:
             continue
-        column = X[name]
+        column = _with_gaps(preparation, name, X[name])
         known = {str(category) for category in categories[0]}
         given = column[column.notna()].astype(str)
         new = given[~given.isin(known)]
@@ -174,6 +194,17 @@ def _unread(preparation: Any, X: Any, rows: Any) -> Iterator[str]:
                 "has not seen, and count as none of those it knows: "
                 f"{listed(new.unique().tolist(), 3)}."
             )
+        n_gaps = int(column.isna().sum())
+        if n_gaps and not any(map(is_missing, categories[0])):
+            yield f"Column '{name}': {n_gaps} of {len(X)} values are missing; in the fit none was."
+
+
+def _with_gaps(preparation: Any, name: str, column: Any) -> Any:
+    """A column whose texts that the fit read as gaps ('?', 'N/A' and the like) are gaps."""
+    for step in getattr(preparation, "all_processing_steps_", {}).get(name, ()):
+        if type(step).__name__ == "CleanNullStrings":
+            return step.transform(column)
+    return column
 
 
 def take_id(frame: Any, name: str | None, where: str) -> Any:
@@ -220,7 +251,10 @@ def row_names(frame: Any, name: str | None, numbers: Sequence[int] | AnyArray) -
 def take_row(n_rows: int, row: int, where: str) -> int:
     """Check the number of a row; they count from 0, and from the end if negative."""
     if not -n_rows <= row < n_rows:
-        raise UserError(f"--row must be 0 to {n_rows - 1}: {where} has {n_rows} rows; got {row}.")
+        raise UserError(
+            f"--row must be 0 to {n_rows - 1}, or -1 to -{n_rows} from the end: {where} has "
+            f"{n_rows} rows; got {row}."
+        )
     return row % n_rows
 
 
@@ -241,18 +275,6 @@ def free_name(name: str, taken: Collection[str]) -> str:
 def _is_flat(column: Any) -> bool:
     known = column.dropna()
     return not len(known) or not isinstance(known.iloc[0], list | dict | np.ndarray | set | tuple)
-
-
-def _is_id_like(name: str, column: Any, n_distinct: int) -> bool:
-    if n_distinct < len(column) or n_distinct < FEWEST_IDS:
-        return False
-    kind = kind_of(column)
-    if kind in "iu":
-        steps = np.diff(column.to_numpy())
-        return bool(ID_NAME.search(name)) or bool((steps == 1).all())
-    if kind == "O":
-        return bool(ID_NAME.search(name)) or not column.astype(str).str.contains(r"\s").any()
-    return False
 
 
 def _quoted(name: str) -> str:

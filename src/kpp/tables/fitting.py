@@ -24,11 +24,13 @@ from kpp.tables.errors import UserError, check_columns, near
 from kpp.tables.fingerprints import table_fingerprints
 from kpp.tables.fit_rows import FITTED, HELD_OUT, FitRows
 from kpp.tables.grouping import group_prints, groups_of, split_by_groups
+from kpp.tables.kinds import almost_numbers, blanks_alone, check_kinds, force_kinds
 from kpp.tables.labelled import LabelledRows, labelled_rows
 from kpp.tables.listener import Listener
 from kpp.tables.reading import TableFile
 from kpp.tables.scores import Scores, baseline_scores, scores_of_model, scores_out_of_fold
 from kpp.tables.target import Target, read_target
+from kpp.tables.timing import blocks_of_time, split_by_time, times_of
 
 PREPARE, MODEL = "prepare", "model"
 
@@ -49,6 +51,9 @@ class FitOptions:
     id: str | None = None
     weights: str | None = None
     groups: str | None = None
+    time: str | None = None
+    categorical: Sequence[str] = ()
+    numerical: Sequence[str] = ()
     independent_duplicates: bool = False
     seed: int = 0
     jobs: int = -1
@@ -81,6 +86,16 @@ class FitOptions:
                 "--test-size is a share of the rows, from 0 (no test) to below 1; got "
                 f"{self.test_size:g}."
             )
+        if self.time is not None and self.groups is not None:
+            raise UserError(
+                "--time and --groups do not go together: groups that last would be on both sides "
+                "of the split. Split the table yourself, and give the later rows as --test."
+            )
+        if self.time is not None and self.regime == "honest":
+            raise UserError(
+                "--time does not go with --regime honest, which draws the rows of the trees at "
+                "random: use --regime shared or cross-validated."
+            )
 
 
 @dataclass(frozen=True)
@@ -111,6 +126,11 @@ class Fitted:
     def n_of_fitted_groups(self) -> int:
         """How many test rows are of groups of the fit: those of a test file may be."""
         return self.fit_rows.in_fitted_groups(self.test_groups)
+
+    @property
+    def splits_by_time(self) -> bool:
+        """Whether the test rows are the last ones of the table."""
+        return self.options.time is not None and self.options.test is None
 
     @property
     def model(self) -> KPPLinearModel:
@@ -148,22 +168,31 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
     """
     options.check()
     with listener.working(f"reading {table.name}"):
-        frame = table.read()
+        frame = table.read(options.categorical)
     target = read_target(frame, target_of(table, frame, options.target), options.task, table.name)
     listener.note(f"Task: {target.task}, since {target.reason}.")
     if target.n_missing:
         listener.warn(f"{target.n_missing} row(s) without '{target.name}' are left out.")
-    whole, frame = frame, frame[target.kept].reset_index(drop=True)
-    numbers = np.flatnonzero(target.kept)
     reserved = _reserved(frame, options, target.name, table.name)
+    whole = frame  # as it is read again, by commands that ask which rows these were
+    frame, remarks = force_kinds(frame, options.categorical, options.numerical, table.name)
+    for remark in remarks:
+        listener.warn(remark)
+    times = times_of(frame, options.time, table)
+    frame = frame[target.kept].reset_index(drop=True)
+    numbers = np.flatnonzero(target.kept)
+    times = _take(times, numbers)
     groups = groups_of(frame, options.groups, table.name)
-    train, test = _split(target, groups, options)
+    train, test = _split(target, groups, times, options)
     _check_variety(target.values[train], target.name)
     columns = choose_columns(frame, target.name, options.drop, reserved, table.name)
-    for remark in columns.remarks():
+    texts = (*almost_numbers(frame, columns.used), *blanks_alone(frame, columns.used))
+    for remark in (*columns.remarks(), *texts):
         listener.note(remark)
     X, weight = frame[columns.used], weights_of(frame, options.weights)
     pipeline = build(target.task, options, verbose=int(listener.shows_progress))
+    if times is not None:
+        pipeline.set_params(**{f"{MODEL}__cv": blocks_of_time(times[train])})
     start = time.perf_counter()
     X_train, y_train = X.iloc[train].reset_index(drop=True), target.values[train]
     _fit(pipeline, X_train, y_train, _take(weight, train), _take(groups, train), listener)
@@ -175,8 +204,18 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
         _take(weight, test),
         _take(groups, test),
     )
+    if times is not None and len(test):
+        drawn = replace(drawn, about=[_later(frame[options.time], times, test, options.time)])
     tested = _test_rows(pipeline, drawn, target, options, listener)
     X_test, about = tested.X, list(tested.about)
+    if times is not None and tested.times is not None:
+        early = int((tested.times <= times[train].max()).sum())
+        if early:
+            about.append(f"{early} of them are not later than the last row of the fit.")
+            listener.warn(
+                f"{early} rows of {options.test} are not later by '{options.time}' than the last "
+                "row of the fit: their score is not one on later rows."
+            )
     part = np.zeros(len(whole), dtype=np.uint8)
     part[numbers[train]], part[numbers[test]] = FITTED, HELD_OUT
     other = whole[:0] if options.test is None else X_test
@@ -262,12 +301,18 @@ def _is_for_users(caught: Any) -> bool:
 
 
 def _reserved(frame: Any, options: FitOptions, target: str, where: str) -> list[str]:
-    named = [("--id", options.id), ("--weights", options.weights), ("--groups", options.groups)]
+    named = [
+        *(("--id", options.id), ("--weights", options.weights)),
+        *(("--groups", options.groups), ("--time", options.time)),
+    ]
     for option, name in named:
         if name is not None:
             check_columns([name], list(frame.columns), option, where)
         if name == target:
             raise UserError(f"'{target}' is the target, and cannot be {option} as well.")
+    taken = {name: option for option, name in named if name is not None}
+    taken |= dict.fromkeys(options.drop, "--drop") | {target: "the target"}
+    check_kinds(options.categorical, options.numerical, list(frame.columns), where, taken)
     return [name for _, name in named if name is not None]
 
 
@@ -290,13 +335,25 @@ def _take(values: Any, rows: AnyArray) -> Any:
     return None if values is None else values[rows]
 
 
+def _later(column: Any, times: FloatArray, test: AnyArray, name: str | None) -> str:
+    """Say which rows a split by time has kept."""
+    first = column.iloc[test[times[test].argmin()]]
+    return (
+        f"The test rows are the last {len(test)} of its rows by '{name}', from {first} on; the fit "
+        "has used earlier ones only. Their score is one on later rows; bounds on them take them "
+        "for independent draws, which rows in the order of time need not be."
+    )
+
+
 def _split(
-    target: Target, groups: AnyArray | None, options: FitOptions
+    target: Target, groups: AnyArray | None, times: FloatArray | None, options: FitOptions
 ) -> tuple[AnyArray, AnyArray]:
-    """Rows to fit and rows to test, at random, in whole groups where there are groups."""
+    """Rows to fit and rows to test: the last by time; or at random, in whole groups if any."""
     rows = np.arange(len(target.values))
     if options.test is not None or options.test_size == 0:
         return rows, rows[:0]
+    if times is not None:
+        return split_by_time(times, options.test_size)
     if groups is not None:
         return split_by_groups(groups, options.test_size, options.seed)
     n_test = int(np.ceil(options.test_size * len(rows)))
@@ -330,6 +387,7 @@ class TestRows:
     weight: AnyArray | None = None
     groups: AnyArray | None = None
     about: Sequence[str] = ()
+    times: FloatArray | None = None
 
 
 def _test_rows(
@@ -344,7 +402,7 @@ def _test_rows(
     whole = ""
     if drawn.groups is not None:
         whole = f" in {len(set(drawn.groups.tolist()))} whole groups of '{options.groups}'"
-    about = [
+    about = list(drawn.about) or [
         f"The test rows are {len(y_test)} of its rows{whole}, drawn at random with the seed "
         f"{options.seed}; the fit has not used them."
     ]
@@ -377,7 +435,9 @@ def _of_test_file(
     own_id = options.id if options.id in rows.frame.columns else None
     X_test, weight = named_and_weighted(rows, own_id, options.weights, other.name)
     groups = groups_of(rows.frame, options.groups, other.name)
-    return TestRows(X_test, rows.y, weight, groups, about)
+    timed = options.time if options.time in rows.frame.columns else None
+    times = times_of(rows.frame, timed, other, rows.numbers)
+    return TestRows(X_test, rows.y, weight, groups, about, times)
 
 
 def named_and_weighted(

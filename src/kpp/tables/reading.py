@@ -13,12 +13,14 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Collection
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from kpp._optional import optional
 from kpp.tables.builtin import BUILT_IN, built_in_table
 from kpp.tables.errors import UserError, listed, near
+from kpp.tables.lines import find_line, find_uneven
 
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 1 << 16
@@ -55,6 +57,8 @@ class TableFile:
     def __init__(self, given: str) -> None:
         self.is_built_in = given in BUILT_IN
         self.name = given
+        # Separator and encoding, once a text has been read.
+        self._layout: tuple[str, str] | None = None
         self.path = None if self.is_built_in or given == "-" else Path(given)
         self.short = Path(given).name if self.path is not None else given
         self.stem = "table" if given == "-" else Path(given).name.split(".")[0] or "table"
@@ -171,7 +175,44 @@ class TableFile:
         if separator != "," and _has_comma_numbers(frame, text_columns):
             file.seek(0)
             frame = self._parse_csv(file, decimal=",", **settings)
+        # Cells that a row lacks at its end are read as gaps: without one no row is short.
+        if frame.shape[1] > 1 and frame[frame.columns[-1]].isna().any():
+            self._refuse_uneven(file, separator, encoding)
+        self._layout = (separator, encoding)
         return frame
+
+    def _refuse_uneven(self, file: Any, separator: str, encoding: str) -> None:
+        found = find_uneven(file, separator, encoding)
+        if found is None:
+            return
+        line, n_cells, width = found
+        raise UserError(
+            f"{self.name} is not a regular table with the separator {separator!r}: line {line} has "
+            f"{n_cells} cell(s), and the header {width}. Mend the line; a gap is an empty cell."
+        )
+
+    def place(self, row: int) -> str:
+        """Say where a row of the table stands, for people who will look for it.
+
+        Parameters
+        ----------
+        row : int
+            Counted from 0, in the table that `read` gave.
+
+        Returns
+        -------
+        place : str
+            The line of a text file; the number of the row in what has no lines.
+        """
+        if self.path is not None and self._layout is not None:
+            with open(self.path, "rb") as raw:
+                packed = raw.read(2) == GZIP
+                raw.seek(0)
+                with gzip.open(raw) if packed else nullcontext(raw) as file:
+                    line = find_line(file, *self._layout, row)
+            if line is not None:
+                return f"line {line}"
+        return f"row {row}, counted from 0"
 
     def _parse_csv(
         self, file: Any, *, sep: str, encoding: str, text: set[str], decimal: str = "."
@@ -197,6 +238,7 @@ class TableFile:
             ) from error
         except (pd.errors.ParserError, pd.errors.ParserWarning, csv.Error) as error:
             message = str(error).replace("Error tokenizing data. C error: ", "").strip()
+            self._refuse_uneven(file, sep, encoding)
             if isinstance(error, pd.errors.ParserWarning):
                 message = "rows have more cells than the header."
             raise UserError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from kpp.models.asking import ask
@@ -27,8 +28,9 @@ class Rows:
         Column that names the rows.
     listener : Listener
         Where remarks go.
-    fitted_to : str, optional
-        The column that the model was fitted to: that the file still has it needs no remark.
+    known : collection of str, optional
+        Columns that the fit had another use for, as its target and weights: that the file still
+        has them needs no remark.
     rows : {"auto", "held-out", "new", "all"}, optional
         Which rows to take, see `choose_rows`; all by default.
     fit_rows : object
@@ -53,7 +55,7 @@ class Rows:
         id_column: str | None,
         listener: Listener,
         *,
-        fitted_to: str | None = None,
+        known: Collection[str] = (),
         rows: str | None = None,
         fit_rows: Any = None,
     ) -> None:
@@ -63,7 +65,7 @@ class Rows:
             frame = table.read(text_columns(model))
         self.ids = take_id(frame, id_column, table.name)
         raw, extra = columns_of(model, frame, table.name)
-        ignored = [name for name in extra if name not in (id_column, fitted_to)]
+        ignored = [name for name in extra if name != id_column and name not in known]
         if ignored:
             listener.note(
                 f"Columns that the model does not know, and that do not count: {listed(ignored)}."

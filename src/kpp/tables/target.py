@@ -88,7 +88,7 @@ def read_target(frame: Any, name: str, task: str, where: str) -> Target:
         reason = f"{rule}; --task {other} overrides this" if offered else rule
         task = found
     else:
-        reason = "as asked for by --task"
+        reason = "--task says so"
     return Target(name, task, reason, target_values(known, task, name), kept)
 
 

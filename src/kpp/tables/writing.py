@@ -12,11 +12,40 @@ from kpp.tables.errors import UserError
 from kpp.tables.plain import plain_data
 from kpp.tables.reading import TableFile
 
+STDOUT = Path("-")
+# What the name of a table may end in.
+ENDINGS = (
+    *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".json"),
+    *(".parquet", ".pq", ".feather", ".arrow"),
+)
+
+
+def check_table_output(path: Path | None, *inputs: TableFile | Path | None) -> None:
+    """Refuse what `check_output` does, and names that say of no kind of table which it is.
+
+    "-" is standard output, as None is. Devices have no endings, and take CSV.
+    """
+    if path is None or path == STDOUT:
+        return
+    check_output(path, *inputs)
+    if path.exists() and not path.is_file():
+        return
+    if not path.name.lower().endswith(ENDINGS):
+        raise UserError(
+            f"{path} does not say what kind of table it is to be: end its name in "
+            f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}; --out - writes CSV to standard output."
+        )
+
 
 def check_output(path: Path | None, *inputs: TableFile | Path | None) -> None:
     """Refuse to write over a file that is read, or into a folder that is not there."""
     if path is None:
         return
+    if path == STDOUT:
+        raise UserError(
+            "--out -: what is written here is a file, not a text for standard output. Give its "
+            "name."
+        )
     if str(path).startswith("-"):
         raise UserError(
             f"The name of a file was expected, and '{path}' looks like an option. If it is a name, "
@@ -33,7 +62,10 @@ def check_output(path: Path | None, *inputs: TableFile | Path | None) -> None:
 
 
 def write_table(frame: Any, path: Path) -> None:
-    """Write a data frame as Parquet, Arrow, JSON, TSV or CSV, by the name of the file."""
+    """Write a data frame as Parquet, Arrow, JSON, TSV or CSV, by the name of the file.
+
+    Names are checked before anything is computed, by `check_table_output`.
+    """
     name = path.name.lower()
 
     def write(temporary: Path) -> None:
@@ -44,7 +76,9 @@ def write_table(frame: Any, path: Path) -> None:
         elif name.endswith(".json"):
             rows = frame.astype(object).itertuples(index=False, name=None)
             records = [dict(zip(frame.columns, row, strict=True)) for row in rows]
-            temporary.write_text(json.dumps(plain_data(records), ensure_ascii=False) + "\n")
+            temporary.write_text(
+                json.dumps(plain_data(records), ensure_ascii=False) + "\n", encoding="utf-8"
+            )
         else:
             separator = "\t" if name.endswith((".tsv", ".tsv.gz")) else ","
             packed = "gzip" if name.endswith(".gz") else None

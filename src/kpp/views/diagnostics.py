@@ -8,11 +8,17 @@ from kpp.diagnostics import (
     AuditCheck,
     Compared,
     Comparison,
+    DataChecks,
     Diagnostics,
+    Drift,
     MeasuredCoverage,
+    Segment,
+    Segments,
 )
 from kpp.views.bounds import conditions
 from kpp.views.html import by_field, card, note, table
+
+MOST_SEGMENTS = 15
 
 
 @picture.register
@@ -79,6 +85,7 @@ def comparison(result: Comparison) -> str:
         f"{result.n_test:,} test rows, fitted on {result.n_train:,}",
         table(header, rows),
         note(f"Differences of the {result.loss} to the first model, with 95% intervals."),
+        note(result.said),
         *(note(f"{name} was left out: {reason}") for name, reason in result.left_out.items()),
     )
 
@@ -87,6 +94,30 @@ def comparison(result: Comparison) -> str:
 def compared(one: Compared) -> str:
     """One model of a comparison."""
     return by_field(one, "verdict")
+
+
+@picture.register
+def segments(result: Segments) -> str:
+    """The worst segments, and what the verdicts are worth."""
+    header = ["segment", "rows", result.loss, "from", "to", "rest", "adjusted p", ""]
+    rows = [
+        (one.name, one.n_rows, one.loss, one.low, one.high, one.rest, one.adjusted, one.verdict)
+        for one in result.segments[:MOST_SEGMENTS]
+    ]
+    more = len(result.segments) - MOST_SEGMENTS
+    return card(
+        f"{result.n_rows:,} rows, mean {result.loss} {result.overall:.4g}",
+        table(header, rows),
+        *([note(f"and {more:,} more; to_frame() has all")] if more > 0 else []),
+        note(result.said),
+        *map(note, result.notes),
+    )
+
+
+@picture.register
+def segment(one: Segment) -> str:
+    """One segment beside the rest."""
+    return by_field(one)
 
 
 @picture.register
@@ -108,4 +139,37 @@ def measured_coverage(result: MeasuredCoverage) -> str:
         *tables,
         note(f"{result.found.status.capitalize()}; from and to are 95% intervals of the share."),
         conditions(result.found.conditions),
+    )
+
+
+@picture.register
+def drift(result: Drift) -> str:
+    """The verdict, the predictions, the columns and the boxes."""
+    predictions = [(one.name, one.reference, one.new, one.z) for one in result.predictions]
+    columns = [(one.column, one.distance, one.times) for one in result.columns[:10]]
+    boxes = [(one.reference, one.new, one.z, one.text) for one in result.boxes]
+    return card(
+        result.verdict,
+        table(["predictions", "reference", "new", "z"], predictions),
+        table(["column", "part of the distance", "times chance"], columns),
+        table(["reference", "new", "z", "box"], boxes),
+        *(note(remark) for remark in result.remarks()),
+        note(f"{result.n_new:,} new rows beside {result.n_reference:,} {result.reference}."),
+    )
+
+
+@picture.register
+def data_checks(result: DataChecks) -> str:
+    """The findings, then the columns."""
+    findings = [(f.code, f.severity, f.title, f"{f.meaning} {f.action}") for f in result.findings]
+    columns = [
+        (one.name, one.kind, one.n_missing, one.n_distinct, one.skill)
+        for one in result.columns[:40]
+    ]
+    return card(
+        f"{result.n_rows:,} rows, {result.n_columns} columns",
+        table(["code", "", "finding", "what to do"], findings)
+        if findings
+        else note("No findings."),
+        table(["column", "kind", "missing", "distinct", "skill alone"], columns),
     )

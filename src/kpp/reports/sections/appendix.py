@@ -5,47 +5,19 @@ from __future__ import annotations
 import platform
 import re
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
 from kpp.reports.escaping import shown
+from kpp.reports.glossary import GLOSSARY
 from kpp.reports.subject import Subject
 
 PACKAGES = ("kpp", "numpy", "scipy", "scikit-learn", "numba", "pandas", "skrub", "jinja2")
 
-GLOSSARY = {
-    "alpha": "The penalty on the squared length of the coefficients. Larger is smoother.",
-    "attribution": "The prediction, taken apart into what each variable adds. The parts sum to the "
-    "prediction exactly; they describe the model, not what would happen if a value were changed.",
-    "audit": "A check on these very rows that the identities of the theory hold up to rounding.",
-    "baseline": "In tables of scores, the mean of the target, or the shares of classes, of the "
-    "rows of the fit. In a waterfall, the mean score over the rows of the fit.",
-    "certificate": "A radius within which the model's answer provably does not change. It speaks "
-    "of the model's answer, not of the truth.",
-    "δ_T": "The forest's own squared distance between two rows: the weight of the paths between "
-    "their leaves, over all trees, divided by the total weight. 0 for rows that share every leaf. "
-    "δ_K divides each tree by its own weight and takes the mean over trees: another metric, of "
-    "models that are fitted so.",
-    "embedding": "One coordinate for every node of every tree. Squared distances in it are δ_T.",
-    "leafwise": "The certificate that compares leaves, tree by tree. Never below the paper's.",
-    "Lipschitz": "The paper's certificate, from the length of the coefficients alone.",
-    "margin": "How far the score is from another answer.",
-    "out of fold": "Predicted by a model that did not see the row.",
-    "raw radius": "A certificate in the units of the columns: every column may move by this many "
-    "of its standard deviations at once.",
-    "regime": "Which labels the trees had seen when the linear layer was fitted. It decides which "
-    "bounds are guarantees.",
-    "rule": "A cell of a tree as conditions, with what being in it adds to the prediction.",
-    "score": "What the linear layer adds up: the prediction of a regression, the log-odds of a "
-    "class.",
-    "trivial": "A bound that is no better than what takes no model: the error of one class for all "
-    "rows, the variance, the logistic loss of equal probabilities, or the largest squared error of "
-    "predicting 0. Each bound says which.",
-}
 
-
-def make(subject: Subject) -> dict[str, Any]:
-    """List the versions, the settings of the model, and the words of the report."""
+def make(subject: Subject, recipe: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """List the versions, the settings of the model, the words, and how it is made again."""
     versions = {"Python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -73,5 +45,37 @@ def make(subject: Subject) -> dict[str, Any]:
             "rows of the fit": len(subject.model.fit_rows_),
             f"{subject.called}s have weights": subject.is_weighted,
         },
+        "recipe": None if recipe is None else _recipe(recipe),
+        "call": _call(subject),
         "glossary": [{"word": word, "meaning": text} for word, text in GLOSSARY.items()],
     }
+
+
+def _recipe(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe as it may be shown; a command is not cut, or it would not work."""
+    inputs = [
+        {"name": shown(own["name"]), "what": shown(own["what"]), "sha256": own.get("sha256")}
+        for own in recipe.get("inputs", ())
+    ]
+    return {"command": str(recipe["command"]), "inputs": inputs}
+
+
+def _call(subject: Subject) -> str:
+    """The call in Python, with what differs from its defaults."""
+    settings: dict[str, Any] = {
+        "y_range": subject.y_range,
+        "target": subject.target_name,
+        "independent_duplicates": subject.independent_duplicates or None,
+        "max_rows": subject.max_rows,
+        "random_state": subject.random_state,
+    }
+    parts = ["model", "X_test", "y_test", '"report.html"']
+    if subject.training is not None:
+        has_groups = subject.training.groups is not None
+        parts.append("train=(X, y, groups)" if has_groups else "train=(X, y)")
+    if subject.is_weighted:
+        parts.append("sample_weight=weight")
+    if subject.groups is not None:
+        parts.append("groups=groups_test")
+    parts += [f"{name}={value!r}" for name, value in settings.items() if value is not None]
+    return f"report({', '.join(parts)})"

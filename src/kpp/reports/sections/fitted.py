@@ -8,7 +8,7 @@ from kpp.models.linear import KPPLinearModel
 from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
-from kpp.tables.numbers import count, figure, number, percent, span
+from kpp.tables.numbers import count, number, span
 
 
 def make(subject: Subject) -> dict[str, Any]:
@@ -95,53 +95,3 @@ def _penalty(model: KPPLinearModel) -> str:
         f"The penalty alpha is {number(model.alpha_)}, chosen among {len(model.alphas_)} values "
         "by out-of-fold scores."
     )
-
-
-def _caution(fitted: dict[str, Any]) -> str:
-    if fitted["called"] == "test row":
-        return ""
-    known = fitted["seen"] is not None
-    return "; rows of the fit are among them" if known else "; perhaps rows of the fit"
-
-
-def tiles(sections: dict[str, Any]) -> list[dict[str, str]]:
-    """The key figures at the top, from the sections that could be made."""
-    found = []
-    quality = sections["quality"]
-    if quality["made"] and quality["tables"]:
-        for line in quality["tables"][0]["lines"][:2]:
-            write = percent if line["share"] else figure
-            known = line["low"] is not None
-            note = f"{write(line['low'])} to {write(line['high'])}" if known else ""
-            found.append({"label": line["short"], "value": write(line["test"]), "note": note})
-            if line["baseline"] is not None:
-                constant = f"a constant: {write(line['baseline'])}"
-                found[-1]["note"] = "; ".join(filter(None, [note, constant]))
-    fitted = sections["fitted"]
-    if fitted["made"]:
-        found.append(
-            {
-                "label": "Regime",
-                "value": fitted["regime"],
-                "note": f"{fitted['regime_code']}, {count(fitted['n_fit_rows'], 'row')} fitted",
-            }
-        )
-        found.append(
-            {
-                "label": f"{fitted['called'].capitalize()}s",
-                "value": f"{fitted['n_test_rows']:,}",
-                "note": count(fitted["n_columns"], "column") + _caution(fitted),
-            }
-        )
-    findings = sections["findings"]
-    if findings["made"]:
-        warnings = sum(f["severity"] == "warning" for f in findings["findings"])
-        found.append(
-            {
-                "label": "Findings",
-                "value": str(len(findings["findings"])),
-                "note": f"{count(warnings, 'warning')}; audit "
-                + ("holds" if findings["audit_holds"] else "FAILS"),
-            }
-        )
-    return found

@@ -15,11 +15,17 @@ from kpp.diagnostics import (
 )
 from kpp.diagnostics.intervals import CONFIDENCE, resampled, wilson
 from kpp.diagnostics.metrics import LOSS_NAMES, loss_name
+from kpp.diagnostics.ranking import average_precision
+from kpp.diagnostics.rivals import CONSTANT
 from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.reports.sections.quality_classes import (
+    by_class,
     calibration,
     confusion,
+    finding,
+    imbalance,
     roc,
+    sought_class,
 )
 from kpp.reports.subject import Subject
 from kpp.tables.numbers import figure, percent
@@ -44,13 +50,21 @@ def make(subject: Subject) -> dict[str, Any]:
     }
 
 
-def cautions(quality: dict[str, Any]) -> list[str]:
-    """What the first screen must say: which headline scores do not keep clear of the constant's."""
+def cautions(quality: dict[str, Any], comparison: dict[str, Any] | None = None) -> list[str]:
+    """What the first screen must say: which headline scores do not keep clear of the constant's.
+
+    A comparison of the same rows one by one tells more than two figures: where it shows that the
+    constant is worse by its score, that one is not spoken of.
+    """
     found = []
+    told = None
+    if comparison is not None and comparison["made"]:
+        worse = [one["name"] for one in comparison["models"][1:] if one["verdict"] == "worse"]
+        told = comparison["score"] if CONSTANT in worse else None
     for table in quality["tables"] if quality["made"] else []:
         for line in table["lines"][: 2 if quality["task"] == "classification" else 1]:
             low, high, level = line["low"], line["high"], line["baseline"]
-            if low is None or level is None:
+            if low is None or level is None or line["short"] == told:
                 continue
             if low > level if line["higher_is_better"] else high < level:
                 continue
@@ -221,24 +235,18 @@ def _residuals(y: FloatArray, prediction: FloatArray) -> dict[str, Any]:
 
 def _classes(subject: Subject, known: Any) -> dict[str, Any]:
     codes, probability, weight = subject.target, subject.probability, subject.weight
-    own = classification_metrics(codes, probability, subject.prediction, weight)
+    prediction = subject.prediction
+    is_binary = probability.shape[1] == 2
+    sought = sought_class(subject) if is_binary else None
+    own = _figures(codes, probability, weight, sought, prediction)
     other = None
     if known is not None:
         guess, truth, its_weight = known
-        other = classification_metrics(truth, guess, weight=its_weight)
+        other = _figures(truth, guess, its_weight, sought)
     constant = constant_metrics(subject.model, codes, weight) or {}
-    is_right = codes == subject.prediction
-    effective = float(weight.sum() ** 2 / np.square(weight).sum())
-    keys = ["balanced_accuracy", "auc", "log_loss", "brier"]
-
-    def statistic(rows: AnyArray) -> list[float]:
-        found = classification_metrics(
-            codes[rows], probability[rows], subject.prediction[rows], weight[rows]
-        )
-        return [found[key] for key in keys]
-
-    bands = dict(zip(keys, resampled(statistic, weight, subject.random_state), strict=True))
-    bands["accuracy"] = wilson(float(np.average(is_right, weights=weight)), effective)
+    if constant and sought is not None:  # which has the same score for every row
+        same = np.ones_like(probability)
+        constant["average_precision"] = average_precision(codes == sought, same[:, 0], weight)
     names = {
         "accuracy": ("Accuracy", True, True),
         "log_loss": ("Log loss", False, False),
@@ -246,6 +254,21 @@ def _classes(subject: Subject, known: Any) -> dict[str, Any]:
         "balanced_accuracy": ("Balanced accuracy", True, True),
         "brier": ("Brier score", False, False),
     }
+    if sought is not None:
+        title = f"Average precision of class {subject.class_names[sought]}"
+        names["average_precision"] = (title, True, False)
+    rare = imbalance(subject)
+    if rare is not None:  # what suits it comes first
+        first = ["average_precision", "log_loss"] if is_binary else ["balanced_accuracy"]
+        names = {key: names[key] for key in [*first, *names]}
+
+    def statistic(rows: AnyArray) -> list[float]:
+        drawn = _figures(codes[rows], probability[rows], weight[rows], sought, prediction[rows])
+        return [drawn[key] for key in names]
+
+    bands = dict(zip(names, resampled(statistic, weight, subject.random_state), strict=True))
+    effective = float(weight.sum() ** 2 / np.square(weight).sum())
+    bands["accuracy"] = wilson(own["accuracy"], effective)
     lines = [
         _line(
             title,
@@ -255,6 +278,7 @@ def _classes(subject: Subject, known: Any) -> dict[str, Any]:
             None if other is None else other[key],
             higher=higher,
             share=is_share,
+            short="Average precision" if key == "average_precision" else "",
             why=auc_reason(codes, subject.class_names, weight) if key == "auc" else None,
         )
         for key, (title, higher, is_share) in names.items()
@@ -262,9 +286,28 @@ def _classes(subject: Subject, known: Any) -> dict[str, Any]:
     found = {
         "task": "classification",
         "tables": [{"output": "", "lines": lines}],
+        "imbalance": rare,
+        "by_class": by_class(subject),
         "confusion": confusion(subject),
         "calibration": calibration(subject),
     }
-    if probability.shape[1] == 2 and 0 < codes.sum() < len(codes):
+    present = codes[weight > 0]
+    if is_binary and 0 < present.sum() < len(present):
         found["roc"] = roc(subject)
+        found["finding"] = finding(subject)
+    return found
+
+
+def _figures(
+    codes: AnyArray,
+    probability: FloatArray,
+    weight: FloatArray,
+    sought: int | None,
+    prediction: AnyArray | None = None,
+) -> dict[str, float]:
+    """The usual figures; with two classes also the average precision of the one looked for."""
+    found = classification_metrics(codes, probability, prediction, weight)
+    if sought is not None:
+        area = average_precision(codes == sought, probability[:, sought], weight)
+        found["average_precision"] = area
     return found

@@ -1,6 +1,6 @@
 // Rows: a list box, and the chosen row in detail.
 function rows() {
-  var section = data.rows, list = byId("row-list"), detail = byId("row-detail"), chosen = null, visible = [];
+  var section = data.rows, list = byId("row-list"), detail = byId("row-detail"), chosen = null, visible = [], linked = false;
   byId("row-controls").hidden = false;
   var options = section.rows.map(function (row, i) {
     var top = make("span", { "class": "option-top" }, [make("span", { "class": "name" }, rowName(row))]);
@@ -26,7 +26,7 @@ function rows() {
   function refresh() {
     var order = byId("row-order").value, wanted = byId("row-filter").value.toLowerCase().trim();
     visible = section.rows.map(function (_, i) { return i; })
-      .filter(function (i) { return texts[i].indexOf(wanted) >= 0; })
+      .filter(function (i) { return texts[i].indexOf(wanted) >= 0 && passes(section.rows[i]); })
       .sort(function (a, b) {
         var one = key(order, section.rows[a]), two = key(order, section.rows[b]);
         return one < two ? -1 : one > two ? 1 : a - b;
@@ -35,6 +35,12 @@ function rows() {
     byId("row-count").textContent = visible.length + " of " + section.rows.length + " rows listed";
     if (visible.length && visible.indexOf(chosen) < 0) { choose(visible[0]); }
     mark();
+  }
+  // Wrong or right, by actual class, and by why a row was taken.
+  function passes(row) {
+    return Array.from(document.querySelectorAll("[data-rows-by]")).every(function (own) {
+      return own.value === "" || String(row[own.dataset.rowsBy]) === own.value;
+    });
   }
   function mark() {
     options.forEach(function (option, i) { option.setAttribute("aria-selected", String(i === chosen)); });
@@ -50,15 +56,28 @@ function rows() {
     if (top < list.scrollTop) { list.scrollTop = top; }
     if (top + option.offsetHeight > list.scrollTop + list.clientHeight) { list.scrollTop = top + option.offsetHeight - list.clientHeight; }
     detail.replaceChildren.apply(detail, describe(section, section.rows[i], goTo));
+    section.chosen = section.rows[i].row;
+    document.dispatchEvent(new CustomEvent("row-chosen", { detail: section.rows[i].row }));
+    // The address of the page becomes that of the row, once the reader has chosen one.
+    if (linked) { history.replaceState(null, "", "#row-" + section.rows[i].row); }
   }
   function goTo(number) {
     var i = section.rows.findIndex(function (row) { return row.row === number; });
-    if (i < 0) { return; }
+    if (i < 0) { return false; }
     byId("row-filter").value = "";
+    document.querySelectorAll("[data-rows-by]").forEach(function (own) { own.value = ""; });
     chosen = i;
     refresh();
     choose(i);
     list.focus();
+    return true;
+  }
+  // A link to a row: #row-17.
+  function follow() {
+    var found = /^#row-(\d+)$/.exec(window.location.hash);
+    if (!found) { return; }
+    byId("rows").scrollIntoView();
+    if (!goTo(Number(found[1]))) { byId("row-count").textContent = "Row " + found[1] + " is not among the rows of this page."; }
   }
   list.addEventListener("keydown", function (event) {
     var at = visible.indexOf(chosen), next = null;
@@ -74,7 +93,11 @@ function rows() {
   });
   byId("row-filter").addEventListener("input", refresh);
   byId("row-order").addEventListener("change", refresh);
+  document.querySelectorAll("[data-rows-by]").forEach(function (own) { own.addEventListener("change", refresh); });
   refresh();
+  linked = true;
+  follow();
+  window.addEventListener("hashchange", follow);
 }
 
 // The number of a row, and how the table calls it.
@@ -89,7 +112,7 @@ function piece(title, children, wide) {
 }
 
 function describe(section, row, goTo) {
-  var head = make("h3", {}, rowName(row));
+  var head = make("h3", {}, [rowName(row), make("a", { "class": "row-link", href: "#row-" + row.row, "aria-label": "Link to row " + row.row }, "#")]);
   var lead = make("p", {}, ["Predicted ", make("strong", {}, words(row.predicted)), row.note ? " (" + row.note + ")" : "",
     ", actually ", make("strong", {}, words(row.actual)), ". "]);
   if (row.is_right !== null) { lead.append(make("span", { "class": "badge " + (row.is_right ? "good" : "bad") }, row.is_right ? "right" : "wrong")); }
@@ -150,13 +173,13 @@ function certificate(section, row) {
   }
   var raw = row.raw;
   if (row.radius !== null || row.never_flips) {
-    add("Radius", row.never_flips ? "\u221e" : figure(row.radius), section.radius_unit);
-    add("The paper's radius", figure(row.lipschitz), section.radius_unit);
-    add("Margin", figure(row.margin));
+    add(explained("certified radius", "Radius"), row.never_flips ? "\u221e" : figure(row.radius), section.radius_unit);
+    add(explained("Lipschitz", "The paper's radius"), figure(row.lipschitz), section.radius_unit);
+    add(explained("margin", "Margin"), figure(row.margin));
     if (row.changes_to) { add("Would change to", words(row.changes_to)); }
   }
   if (raw) {
-    add("Raw radius", raw.is_infinite ? "\u221e" : figure(raw.radius), "standard deviations");
+    add(explained("raw radius", "Raw radius"), raw.is_infinite ? "\u221e" : figure(raw.radius), "standard deviations");
     if (raw.counterexample_at !== null) { add("Another answer at", figure(raw.counterexample_at), "standard deviations"); }
   }
   var text = section.is_classifier ? "Every row that is closer than the radius gets the same class."

@@ -96,6 +96,25 @@ function textWidth(text) {
   return Array.from(text).reduce(function (sum, c) { return sum + (c === "," || c === "." ? 4 : 7.5); }, 0);
 }
 
+// The axis below a chart: so many numbers that they do not touch.
+function axisBelow(svg, ends, px, box) {
+  var places, texts, middles, most = 5, touch = true;
+  for (; touch && most > 0; most--) {
+    places = steps(ends[0], ends[1], most);
+    texts = tickTexts(places);
+    // The last one may be longer than the room on its right.
+    middles = places.map(function (tick, i) { return Math.min(px(tick), box.width - textWidth(texts[i]) / 2); });
+    touch = middles.some(function (middle, i) {
+      return i > 0 && middle - middles[i - 1] < (textWidth(texts[i]) + textWidth(texts[i - 1])) / 2 + box.gap;
+    });
+  }
+  places.forEach(function (tick, i) {
+    svg.append(draw("path", { "class": "grid", d: "M" + px(tick) + " " + box.bottom + "v4" }));
+    svg.append(draw("text", { "class": "tick", x: middles[i], y: box.bottom + 18, "text-anchor": "middle" }, texts[i]));
+  });
+  svg.append(draw("path", { "class": "axis", d: "M" + box.left + " " + box.bottom + "H" + box.right }));
+}
+
 // A bar between two shares of a cell; shares are of 0 to 1.
 function bar(from, to, kind, zero) {
   var svg = draw("svg", { "class": "bar", "aria-hidden": "true", focusable: "false" });

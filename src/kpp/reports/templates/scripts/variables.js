@@ -97,21 +97,7 @@ function curve(section, variable, bins, k) {
     svg.append(draw("path", { "class": "grid", d: "M" + L + " " + py(tick) + "H" + (W - R) }));
     svg.append(draw("text", { "class": "tick", x: L - GAP, y: py(tick) + 4, "text-anchor": "end" }, levelTexts[i]));
   });
-  var places, placeTexts, middles, most = 5, touch = true;
-  for (; touch && most > 0; most--) {
-    places = steps(x0, x1, most);
-    placeTexts = tickTexts(places);
-    // The last one may be longer than the room on its right.
-    middles = places.map(function (tick, i) { return Math.min(px(tick), W - textWidth(placeTexts[i]) / 2); });
-    touch = middles.some(function (middle, i) {
-      return i > 0 && middle - middles[i - 1] < (textWidth(placeTexts[i]) + textWidth(placeTexts[i - 1])) / 2 + GAP;
-    });
-  }
-  places.forEach(function (tick, i) {
-    svg.append(draw("path", { "class": "grid", d: "M" + px(tick) + " " + (H - B) + "v4" }));
-    svg.append(draw("text", { "class": "tick", x: middles[i], y: H - B + 18, "text-anchor": "middle" }, placeTexts[i]));
-  });
-  svg.append(draw("path", { "class": "axis", d: "M" + L + " " + (H - B) + "H" + (W - R) }));
+  axisBelow(svg, [x0, x1], px, { left: L, right: W - R, width: W, bottom: H - B, gap: GAP });
   svg.append(draw("path", { "class": "line reference", d: "M" + L + " " + py(0) + "H" + (W - R) }));
   var up = bins.map(function (b) { return px(b.at) + " " + py(b.q90[k]); });
   var down = bins.map(function (b) { return px(b.at) + " " + py(b.q10[k]); }).reverse();
