@@ -55,6 +55,7 @@ SECTIONS = [
     "intervals",
     "variables",
     "rows",
+    "whatif",
     "picture",
     "robustness",
     "bounds",
@@ -63,7 +64,7 @@ SECTIONS = [
     "appendix",
 ]
 # What a model does not support: everything else must be made.
-NOT_MADE = {"leaves": ["variables"], "several targets": ["findings"]}
+NOT_MADE = {"leaves": ["variables", "whatif"], "several targets": ["findings"]}
 
 
 def section(kind, name):

@@ -21,7 +21,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 SIGNIFICANT = 6
 MOST_BYTES = 2_900_000
 # What sections take that are made after the model of the page: pictures, bounds, words.
-RESERVED = 500_000
+RESERVED = 700_000
 # Sections whose data the script reads. Each has a file in templates/scripts, which adds itself to
 # `starts`; what they share stands in tools.js.
 SCRIPTED = ("quality", "variables", "rows", "whatif")

@@ -155,7 +155,7 @@ class Readings:
         if moved is None:
             return False
         forest = subject.question.additive.blocks[0].forest
-        made = _read(forest, subject.model.at(prepared(subject.preparation, moved)).X)
+        made = _read(forest, prepared(subject.preparation, moved))
         return all(
             np.array_equal(
                 made[:, columns],
