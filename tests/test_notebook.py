@@ -102,6 +102,8 @@ def shown():
     dashboard = kpp.diagnose(classifier, X, two, sample="train")
     checks = kpp.audit(classifier, X, two)
     comparison = kpp.compare(classifier, X, two, test=(X, two), rivals={"same": classifier})
+    moved = kpp.drift(classifier, X[40:] + 1.0, X[:40], n_permutations=9)
+    table = kpp.check_data(X, two)
     rules = kpp.explain_rules(classifier, X.iloc[0], top=3)
     tree = forest.Tree(
         left=[1, -1, -1], right=[2, -1, -1], feature=[0, 0, 0], threshold=[0.0, 0.0, 0.0]
@@ -145,6 +147,14 @@ def shown():
         "AuditCheck": checks.checks[0],
         "Compared": comparison.models[1],
         "Comparison": comparison,
+        "Box": moved.boxes[0],
+        "ColumnPart": moved.columns[0],
+        "ColumnProfile": table.columns[0],
+        "ColumnShift": moved.checks[0],
+        "DataChecks": table,
+        "Drift": moved,
+        "Outside": moved.outside[0],
+        "PredictionShift": moved.predictions[0],
         "Diagnostics": dashboard,
         "Finding": dashboard.findings[0],
         "MarginTail": diagnostics.margin_tail(classifier, X),

@@ -19,6 +19,7 @@ from scipy.special import gammaln
 
 from kpp._checks import is_missing
 from kpp._rows import columns_of
+from kpp._shown import Shown
 from kpp.models.asking import Question
 
 LEVEL = 0.05
@@ -27,7 +28,7 @@ FAR = 1.0
 
 
 @dataclass(frozen=True)
-class Outside:
+class Outside(Shown):
     """A column with new values outside the range of the fit.
 
     Parameters
