@@ -47,7 +47,7 @@ def test_the_training_rows_where_they_are_given(model, rows):
     assert [one["code"] for one in found["findings"]] == ["KPP106"]
     assert found["target"]["classes"] == []
     told = summary.worries({"data": found | {"made": True}}, [])
-    assert told == ["In the data: columns that alone predict too well."]
+    assert told == ["1 warning: columns that alone predict too well."]
 
 
 def test_otherwise_the_rows_of_the_report(model, rows):
