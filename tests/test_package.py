@@ -38,6 +38,7 @@ PUBLIC = [
     "RawCertificate",
     "RobustnessCurve",
     "RoutedRows",
+    "Segments",
     "audit",
     "bound_path",
     "certify",
@@ -61,6 +62,7 @@ PUBLIC = [
     "risk_bounds",
     "robustness_curve",
     "save",
+    "segments",
     "to_onnx",
     "to_treelite",
 ]

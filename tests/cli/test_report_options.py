@@ -52,3 +52,10 @@ def test_a_column_may_have_a_comma_or_be_called_like_a_word():
     assert segments_of(["pairs"], ["pairs"]) == ["pairs"]
     with pytest.raises(UserError, match="no column 'b'"):
         segments_of(["a, b"], ["a"])
+
+
+def test_a_misspelt_segment_costs_no_fit(run, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("kpp.cli.report.fit_table", None)  # whoever calls it fails otherwise
+    done = run("report", folder / "reg.csv", "--target", "price", "--segments", "twon")
+    assert done.code == 2
+    assert "there is no column 'twon'" in done.err

@@ -61,6 +61,9 @@ def run_report(
             "--compare fits other models on the rows of the fit, and --model comes without them: "
             "leave --model out, and kpp report fits the model itself."
         )
+    if set(segments) - set(SEGMENT_WORDS) and (source.path is not None or source.is_built_in):
+        # Before the fit, which a misspelt name must not cost; standard input is read only once.
+        segments_of(segments, [str(name) for name in source.read().columns])
     if path.exists():
         terminal.note(f"{path} is there already, and will be replaced.")
     fitted, X, y, extra = _subject(source, options, model, rows, terminal)
