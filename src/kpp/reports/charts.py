@@ -323,12 +323,10 @@ def bar(share: float, kind: str = "first") -> Any:
 
 
 def spark(counts: list[int]) -> Any:
-    """A histogram as small as a word, for a table."""
-    most, width = max(counts), 100 / len(counts)
-    bars = "".join(
-        f'<rect class="first" x="{k * width:.2f}%" y="{100 - 100 * n / most:.2f}%" '
-        f'width="{0.86 * width:.2f}%" height="{100 * n / most:.2f}%"/>'
-        for k, n in enumerate(counts)
-        if n
+    """A histogram as small as a word, for a table: one path, so that many cost little."""
+    most = max(counts)
+    bars = "".join(f"M{k}9 40V{40 - 40 * n / most:.0f}h9V40z" for k, n in enumerate(counts) if n)
+    return markup(
+        f'<svg class="bar spark" viewBox="0 0 {10 * len(counts) + 10} 40" '
+        f'preserveAspectRatio="none" aria-hidden="true"><path class="first" d="{bars}"/></svg>'
     )
-    return markup(f'<svg class="bar spark" aria-hidden="true" focusable="false">{bars}</svg>')
