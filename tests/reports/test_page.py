@@ -102,7 +102,7 @@ def test_the_policy_allows_this_style_and_this_script_alone(pages, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_embedded_data_is_the_content(pages, kind):
     html, _ = read(pages, kind)
-    text = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[
+    text = re.search(r'<script type="application/json" id="embedded">(.*?)</script>', html, re.DOTALL)[
         1
     ]
     embedded = json.loads(text)
@@ -207,7 +207,7 @@ def test_the_page_stays_small_however_many_rows_are_asked_for(monkeypatch):
     monkeypatch.setattr(page, "MOST_BYTES", most)
     html = render(data)
     assert len(html.encode()) <= most
-    text = re.search(r'id="data">(.*?)</script>', html, re.DOTALL)[1]
+    text = re.search(r'id="embedded">(.*?)</script>', html, re.DOTALL)[1]
     assert 1 <= len(json.loads(text)["rows"]["rows"]) < MAX_ROWS
 
 

@@ -1,4 +1,4 @@
-var data = JSON.parse(document.getElementById("data").textContent);
+var data = JSON.parse(document.getElementById("embedded").textContent);
 var SVG = "http://www.w3.org/2000/svg";
 var MINUS = "\u2212";
 
