@@ -211,10 +211,11 @@ GUARANTEED: dict[str, Any] = {
 }
 
 
-def count_table(rows: list[dict[str, Any]]) -> list[str]:
+def count_table(rows: list[dict[str, Any]], which: str) -> list[str]:
     """How many guaranteed errors are below that of the majority class."""
     lines = [
-        f"Guaranteed error below that of the majority class, of {len(rows)} sets of two classes:",
+        f"Guaranteed error below that of the majority class, of {len(rows)} sets of two classes "
+        f"({which}):",
         "",
         "| of what | " + " | ".join(f"{n_folds} folds" for n_folds in FOLDS) + " |",
         "|---" * (len(FOLDS) + 1) + "|",
@@ -230,10 +231,13 @@ def count_table(rows: list[dict[str, Any]]) -> list[str]:
 
 def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
     binary = [row for row in rows if row["n_classes"] == 2]
-    lines = count_table(binary)
-    small = [row for row in binary if row.get("group") == "development"]
-    if small:
-        lines += ["The same on the development sets alone.", "", *count_table(small)]
+    by_group = {group: [row for row in binary if row["group"] == group] for group in GROUPS}
+    small, suite, large = by_group.values()
+    lines = count_table(small + suite, "development sets and suite")
+    if small and suite:
+        lines += count_table(small, "development sets alone")
+    if large:
+        lines += count_table(large, "large development sets")
     for n_folds in FOLDS:
         key = f"cv{n_folds}"
         out_of_reach = [row for row in binary if row[key]["limit"] >= row[key]["level"]]
@@ -359,6 +363,7 @@ def page(result: dict[str, Any]) -> str:
             lines += [f"## {task}: {unit}", ""]
             lines += [
                 f"{own['trees']} trees in all, at most {own['max_rows']:,} rows of a set.",
+                *([own["note"]] if "note" in own else []),
                 "",
             ]
             lines += [*verdict(rows), "", *table(rows), ""]

@@ -119,14 +119,15 @@ def right(task: str) -> Callable[[Any], list[dict[str, Any]]]:
             # Coarse rows, of which some equal those of the fit by chance: the caller may say so.
             more = {"unlabelled": CELLS[rng.integers(0, len(CELLS), 200)]}
         more |= {"independent_duplicates": True, "delta": DELTA}
+        report = risk_bounds(model, CELLS[cell], values[label], **more)
         found = [
             {"name": bound.name, "failed": bound.total < truth(model, bound, probability, values)}
-            for bound in risk_bounds(model, CELLS[cell], values[label], **more)
+            for bound in report
         ]
         if task == "classes":
-            bound = risk_bounds(model, CELLS[cell], label, **more)[0]
-            own = truth(model, bound, probability, values, key=seed)
-            found.append({"name": f"{bound.name}, by key", "failed": bound.total < own})
+            by_key = truth(model, report[0], probability, values, key=seed)
+            name = f"{report[0].name}, by key"
+            found.append({"name": name, "failed": report[0].total < by_key})
         return found
 
     return one
@@ -352,7 +353,8 @@ def page(result: dict[str, Any]) -> str:
     ]
     for task, rows in result["right"].items():
         lines += [f"## {task}", "", *table(rows), ""]
-    lines += ["## With a mistake", "", *table(result["mistakes"])]
+    mistakes = [row for rows in result["mistakes"].values() for row in rows]
+    lines += ["## With a mistake", "", *table(mistakes)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -360,22 +362,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--resume", action="store_true", help="keep what the folder holds")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
-    result: dict[str, Any] = {**versions(), "right": {}, "mistakes": []}
-    for seed, (task, part) in enumerate(RIGHT.items()):
-        drawn = grouped if task == "groups" else right(task)
-        result["right"][task] = run(drawn, max(1, int(arguments.draws / part)), seed)
-        print(task, flush=True)
-    for seed, (name, (one, part)) in enumerate(MISTAKES.items()):
-        result["mistakes"] += run(one, max(1, int(arguments.draws / part)), 100 + seed)
-        print(name, flush=True)
+    result: dict[str, Any] = {**versions(), "right": {}, "mistakes": {}}
+    path = arguments.out and arguments.out / "cross_validated_truth.json"
+    if arguments.resume and path and path.exists():
+        result |= json.loads(path.read_text())
+    parts = [
+        ("right", seed, name, grouped if name == "groups" else right(name), part)
+        for seed, (name, part) in enumerate(RIGHT.items())
+    ]
+    parts += [
+        ("mistakes", 100 + seed, name, one, part)
+        for seed, (name, (one, part)) in enumerate(MISTAKES.items())
+    ]
+    for kind, seed, name, one, part in parts:
+        if name not in result[kind]:
+            result[kind][name] = run(one, max(1, int(arguments.draws / part)), seed)
+            print(name, flush=True)
+            if arguments.out:
+                arguments.out.mkdir(parents=True, exist_ok=True)
+                text = json.dumps(result, indent=1) + "\n"
+                (arguments.out / "cross_validated_truth.json").write_text(text)
+                (arguments.out / "cross_validated_truth.md").write_text(page(result))
     print(page(result))
-    if arguments.out:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(result, indent=1) + "\n"
-        (arguments.out / "cross_validated_truth.json").write_text(text)
-        (arguments.out / "cross_validated_truth.md").write_text(page(result))
 
 
 if __name__ == "__main__":

@@ -246,6 +246,25 @@ def targets(races: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def second_thread(races: list[dict[str, Any]]) -> list[str]:
+    """A remark where a second thread made scikit-learn's forest no faster: a core was not free."""
+    one, two = (
+        next(
+            row["rows_per_second"]
+            for row in races
+            if row["by"] == "scikit-learn" and row["threads"] == threads
+        )
+        for threads in (1, 2)
+    )
+    if two > 1.2 * one:
+        return []
+    return [
+        "",
+        "Two threads were hardly faster than one, for scikit-learn's forest too: something else "
+        "used a core. The ratios at two threads say how each bears that.",
+    ]
+
+
 def to_markdown(result: dict[str, Any]) -> str:
     """The page."""
     tools = ", ".join(f"{name} {number}" for name, number in result["tools"].items())
@@ -279,6 +298,7 @@ def to_markdown(result: dict[str, Any]) -> str:
                 f"| {row['single_p99_ms']:.3f} |"
             )
     lines += [
+        *second_thread(result["races"]),
         "",
         "## Aims",
         "",

@@ -535,7 +535,7 @@ def test_simulations_where_the_truth_is_known(tmp_path):
     result = json.loads((tmp_path / "cross_validated_truth.json").read_text())
     for rows in result["right"].values():
         assert all(row["failed"] <= 1 for row in rows)
-    by_name = {row["name"]: row for row in result["mistakes"]}
+    by_name = {row["name"]: row for rows in result["mistakes"].values() for row in rows}
     assert len(by_name) == 16
     for name, row in by_name.items():
         if name.startswith(("e forgotten", "stratified folds", "rows counted")):

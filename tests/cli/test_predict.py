@@ -188,7 +188,8 @@ def test_codes_that_are_text_stay_text(run, tmp_path):
     prediction = read(done.out)["prediction"]
     assert prediction[0] == pytest.approx(5, abs=0.5)
     assert prediction[1] == pytest.approx(0, abs=0.5)
-    assert "warning" not in done.err
+    assert "categories" not in done.err
+    assert "'code': 1 of 3 values are missing; in the fit none was" in done.err
     assert "that do not count: 'other'." in done.err
 
 

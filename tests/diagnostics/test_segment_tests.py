@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kpp.diagnostics.segment_tests import holm, segment_statistics
+from kpp.diagnostics.segment_tests import holm, pearson_tail, segment_statistics
 
 
 def test_figures_and_intervals_of_plain_rows_are_those_of_scipy():
@@ -46,12 +46,20 @@ def test_the_moments_of_the_permutation_test_are_exact(monkeypatch, weighted):
         seen.update(z=z, skewness=skewness)
         return np.ones_like(z)
 
-    monkeypatch.setattr("kpp.diagnostics.segment_tests.stats.pearson3.sf", remember)
+    monkeypatch.setattr("kpp.diagnostics.segment_tests.pearson_tail", remember)
     found = segment_statistics(codes, 2, loss, weight)
     mean, variance, third = by_all_permutations(codes, loss, weight)
     assert mean == pytest.approx(0, abs=1e-12)
     assert seen["z"][0] == pytest.approx(found.difference[0] / np.sqrt(variance), rel=1e-9)
     assert seen["skewness"][0] == pytest.approx(third / variance**1.5, rel=1e-9)
+
+
+def test_the_tail_is_that_of_scipy():
+    z, skewness = np.meshgrid(np.linspace(-3, 8, 40), [-2.0, -0.3, 1e-3, 0.2, 1.0, 4.0])
+    oracle = stats.pearson3.sf(z, skewness)
+    np.testing.assert_allclose(pearson_tail(z, skewness), oracle, rtol=1e-7, atol=1e-14)
+    near = np.full(40, 1e-5)  # the normal law, where both would divide by nothing
+    np.testing.assert_allclose(pearson_tail(z[0], near), stats.norm.sf(z[0]), rtol=1e-12)
 
 
 def test_p_values_are_about_those_of_permuting():

@@ -223,6 +223,8 @@ def test_what_to_worry_about():
         "It is not known to be better than a constant (see above).",
         "1 warning: Trees disagree.",
     ]
+    both = {"findings": findings("Trees disagree"), "data": findings("A leak")}
+    assert summary.worries(both, []) == ["2 warnings: A leak; Trees disagree."]
     assert "The audit fails" in summary.worries({"findings": findings(holds=False)}, [])[0]
     assert "too good" in summary.worries({"quality": quality(line(), seen="3 are")}, [])[0]
     assert "not known" in summary.worries({"quality": quality(line(), unseen=False)}, [])[0]

@@ -129,7 +129,7 @@ def predict(
     ] = None,
     id_column: o.Id = None,
     dask: o.Dask = None,
-    out: o.Out = None,
+    out: o.OutTable = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> int:
@@ -183,7 +183,7 @@ def explain(
         ),
     ] = None,
     id_column: o.Id = None,
-    out: o.Out = None,
+    out: o.OutTable = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> int:
@@ -225,7 +225,7 @@ def certify(
     rows: o.Rows = o.RowChoice.auto,
     top: o.Top = 10,
     id_column: o.Id = None,
-    out: o.Out = None,
+    out: o.OutTable = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> int:

@@ -34,7 +34,7 @@ def run_drift(
     source = TableFile(table)
     beside = None if reference is None else TableFile(reference)
     file = load_model(model, terminal)
-    known: dict[str, Any] = {"fitted_to": file.target, "fit_rows": file.fit_rows}
+    known: dict[str, Any] = {"known": file.known_columns, "fit_rows": file.fit_rows}
     new = Rows(file.model, source, None, terminal, **known)
     others = None
     if beside is not None:
@@ -72,9 +72,8 @@ def _show(found: Drift, name: str, said: str | None, top: int, terminal: Termina
     terminal.line(found.verdict)
     if not found.is_exact:
         terminal.note(
-            "The rows of the fit have grown the trees: the test is an approximation on the safe "
-            "side. --reference FILE compares with rows that the fit held out, and tests each "
-            "column."
+            "The rows of the fit have grown the trees: the test is an approximation. --reference "
+            "FILE compares with rows that the fit held out, and tests each column."
         )
     terminal.line()
     terminal.table(

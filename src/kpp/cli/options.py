@@ -280,6 +280,17 @@ Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", help="Where to write.", show_default=False),
 ]
+OutTable = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Where to write the table: .csv, .tsv, .json, .parquet or .arrow; - for standard "
+        "output.",
+        show_default=False,
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="The result as JSON on standard output, and nothing else.")
 ]

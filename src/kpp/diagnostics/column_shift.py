@@ -206,8 +206,10 @@ def _unexpected(old: AnyArray, now: AnyArray) -> AnyArray:
     whose category is theirs alone (Good and Turing): large for free text, 0 for a few words.
     """
     is_new = np.flatnonzero((old == 0) & (now > 0))
-    chance = float((old == 1).sum() / old.sum())
-    if stats.binom.sf(now[is_new].sum() - 1, now.sum(), chance) > NEWS:
+    n_new, n_alone = int(now[is_new].sum()), int((old == 1).sum())
+    table = [[n_new, now.sum() - n_new], [n_alone, old.sum() - n_alone]]
+    # Where no row is alone, any new category is news.
+    if n_alone and stats.fisher_exact(table, alternative="greater")[1] > NEWS:
         return is_new[:0]
     return is_new[np.argsort(-now[is_new], kind="stable")]
 

@@ -311,8 +311,8 @@ def drift(
     -----
     With rows that the fit has not used, the test is exact: if both samples are draws of one
     distribution, the p-value is at most `level` with at most that probability. Rows of the fit have
-    grown the trees, and lie more evenly in their leaves than new ones; then the test is an
-    approximation, in simulations on the safe side (docs/howto/drift.md). Rows must be independent:
+    grown the trees; then the test is an approximation, and docs/howto/drift.md has its false
+    alarms in simulations. Rows must be independent:
     many rows of one customer, or a season, are told as drift.
 
     References

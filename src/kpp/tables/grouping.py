@@ -14,6 +14,7 @@ import numpy as np
 from kpp._typing import AnyArray
 from kpp.tables.errors import UserError, check_columns
 from kpp.tables.fingerprints import Prints
+from kpp.tables.kinds import written
 
 
 def groups_of(frame: Any, name: str | None, where: str) -> AnyArray | None:
@@ -50,11 +51,7 @@ def groups_of(frame: Any, name: str | None, where: str) -> AnyArray | None:
             f"{missing} row(s) of {where} have no '{name}' (--groups): every row must name its "
             "group, if need be one of its own."
         )
-    return np.array([_name(value) for value in column.tolist()], dtype=object)
-
-
-def _name(value: Any) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return np.array([written(value) for value in column.tolist()], dtype=object)
 
 
 def group_prints(groups: AnyArray) -> Prints:

@@ -66,11 +66,12 @@ def as_texts(column: Any) -> Any:
     pd = optional("pandas", "kpp", "cli")
     kept = column.notna().to_numpy()
     texts = np.full(len(column), None, dtype=object)
-    texts[kept] = [_written(value) for value in column[kept].tolist()]
+    texts[kept] = [written(value) for value in column[kept].tolist()]
     return pd.Series(texts, index=column.index, name=column.name, dtype=object)
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
+    """A name as text: a whole number is the same whether a file holds 7, 7.0 or the text."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 

@@ -242,12 +242,16 @@ def worries(sections: dict[str, Any], cautions: list[str]) -> list[str]:
     if cautions:
         found.append("It is not known to be better than a constant (see above).")
     findings = _made(sections, "findings")
-    if findings is not None:
-        if not findings["audit_holds"]:
-            found.append("The audit fails: do not rely on the other sections.")
-        titles = [one["title"] for one in findings["findings"] if one["severity"] == "warning"]
-        if titles:
-            found.append(f"{count(len(titles), 'warning')}: {'; '.join(titles)}.")
+    if findings is not None and not findings["audit_holds"]:
+        found.append("The audit fails: do not rely on the other sections.")
+    titles = [
+        one["title"]
+        for section in (_made(sections, "data"), findings)
+        for one in (section["findings"] if section is not None else [])
+        if one["severity"] == "warning"
+    ]
+    if titles:
+        found.append(f"{count(len(titles), 'warning')}: {'; '.join(dict.fromkeys(titles))}.")
     segments = _made(sections, "segments")
     if segments is not None and segments["n_worse"]:
         worst = segments["segments"][0]
