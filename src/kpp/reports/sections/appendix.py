@@ -8,6 +8,7 @@ import sys
 from importlib import metadata
 from typing import Any
 
+from kpp.models.left_rows import n_fit_rows
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
 
@@ -70,7 +71,7 @@ def make(subject: Subject) -> dict[str, Any]:
             f"{subject.called}s": subject.n_rows,
             "columns of the table": int(subject.given.shape[1]),
             "columns of the model": int(subject.model.n_features_in_),
-            "rows of the fit": len(subject.model.fit_rows_),
+            "rows of the fit": n_fit_rows(subject.model),
             f"{subject.called}s have weights": subject.is_weighted,
         },
         "glossary": [{"word": word, "meaning": text} for word, text in GLOSSARY.items()],
