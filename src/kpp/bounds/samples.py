@@ -25,6 +25,7 @@ from kpp.models.asking import Question, ask
 from kpp.models.averages import FoldPredictor, fold_predictors
 from kpp.models.data import check_groups, check_target, group_codes
 from kpp.models.fits import LinearFit
+from kpp.models.left_rows import check_has_rows
 from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import prepared, split_pipeline
 from kpp.models.regimes import regime_of
@@ -295,6 +296,7 @@ def sample_of(
     said = (bool(independent_duplicates), codes)
     if kind == "test":
         return Sample(question, kind, rows, target, np.arange(len(rows)), *said)
+    check_has_rows(model, f"sample={kind!r}")
     n_train = n_training_rows(model)
     if len(rows) != n_train:
         raise RefusedError(
@@ -426,6 +428,8 @@ def seen_rows(
                 f"fit: {advice}"
             )
     own, found = leaf_ids_of(model.map_), rows.all_leaf_ids
+    if own.shape[1] == 0:
+        return None  # the rows of the fit are elsewhere: nothing to compare with
     keys = [column.tobytes() for column in np.ascontiguousarray(own.T)]
     counts = Counter(keys)
     same = found.shape == own.shape and np.array_equal(found, own)

@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from kpp._fingerprints import row_fingerprints
 from kpp._typing import AnyArray
 from kpp.dask.data import DaskData
 from kpp.dask.fitting import DaskLayer
 from kpp.dask.maps import DaskMap, leaf_ids_of_places
 from kpp.dask.rows import Rows
+from kpp.dask.tables import fingerprints_of
 from kpp.geometry.composed import named_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.fits import LinearFit, MapPart
 from kpp.models.fitting import FittedPlan
 from kpp.models.fold_predictors import FoldPredictors
+from kpp.models.left_rows import LeftRows
 from kpp.models.tasks import Task
 
 # Leaf ids of up to so many bytes come to the model, with keep_rows="auto".
@@ -139,9 +140,20 @@ def fitted_plan(
 def fingerprints(data: DaskData) -> AnyArray:
     """Fingerprints of all rows, in order."""
     session = data.session
-    parts = session.gather(session.each("fingerprints", row_fingerprints, data.X))
+    parts = session.gather(session.each("fingerprints", fingerprints_of, data.X))
     found: AnyArray = np.concatenate(parts)
     return found
+
+
+def rows_left(data: DaskData, block: DaskMap) -> LeftRows:
+    """What a model has instead of its rows: how many of them are in each leaf."""
+    weight = data.weight[:, None]
+    counted = weight * 0 + 1.0
+    (count,) = block.leaf_sums(counted)
+    share = None
+    if data.is_weighted:
+        (share,) = block.leaf_sums(weight / data.weight.sum())
+    return LeftRows(data.n_rows, count.astype(np.int64), share)
 
 
 def keeps_rows(asked: Any, n_rows: int, embedding: MapBlock) -> bool:

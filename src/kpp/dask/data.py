@@ -13,6 +13,8 @@ from scipy.stats import norm
 from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.dask.rows import Partitions, Rows, add
 from kpp.dask.session import Result, Session
+from kpp.dask.tables import common_codes, holds_table, numbers_in, read_frame
+from kpp.forest.coded import CodedRows
 
 # A partition is unlike the others where its mean of a column is farther from the mean of all than
 # chance would have it once in so many fits, and by more than this share of the column's spread.
@@ -86,7 +88,7 @@ class DaskData:
     partitions : Partitions
         How they are cut.
     X : list of Result
-        Arrays of shape (n_rows, n_features), one for each partition.
+        Arrays of shape (n_rows, n_features), one for each partition; or `CodedRows`.
     labels : list of Result
         The target as forests see it.
     target : Rows
@@ -103,6 +105,8 @@ class DaskData:
         Labels, sorted.
     class_counts : int array of shape (n_partitions, n_classes), optional
         Rows of each class in each partition.
+    like : CodedRows, optional
+        Without rows, with the categories of all partitions, where there are some.
     """
 
     partitions: Partitions
@@ -115,6 +119,7 @@ class DaskData:
     sums: list[ColumnSums]
     classes: AnyArray | None = None
     class_counts: AnyArray | None = None
+    like: CodedRows | None = None
 
     @property
     def session(self) -> Session:
@@ -223,11 +228,15 @@ def read_data(
                 f"X has {len(parts[0])} partitions and {what} has {len(other)}: they must be cut "
                 "alike."
             )
-    read = _read(session, parts, classification)
-    X_parts = session.each("X", _first, read)
+    is_table = holds_table(X)
+    read = _read(session, parts, classification, is_table)
+    X_parts, like = session.each("X", _first, read), None
+    if is_table:
+        assert names is not None
+        X_parts, like = common_codes(session, X_parts, names)
     labels = session.each("y", _second, read)
     weights = session.each("weight", _third, read)
-    known = session.gather(session.each("sums", _sums_of, read, classification))
+    known = session.gather(session.each("sums", _sums_of, X_parts, labels, classification))
     known = [(sums, list(classes)) for sums, classes in known]
     lengths = [sums.n_rows for sums, _ in known]
     partitions = Partitions(session, lengths)
@@ -257,7 +266,7 @@ def read_data(
     if not np.isfinite(total) or total <= 0 or weight.min() < 0:
         raise ValueError("sample_weight must be finite, not negative and not all 0.")
     return DaskData(
-        partitions, X_parts, labels, target, weight, is_weighted, names, sums, classes, counts
+        partitions, X_parts, labels, target, weight, is_weighted, names, sums, classes, counts, like
     )
 
 
@@ -267,14 +276,8 @@ def names_or_columns(X: Any) -> Any:
 
 
 def check_columns(X: Any) -> AnyArray | None:
-    """Refuse what is no table of numbers on Dask; return the names of its columns."""
+    """Refuse what is no table on Dask; return the names of its columns."""
     if hasattr(X, "columns"):
-        other = [str(name) for name, kind in X.dtypes.items() if kind.kind not in "fiub"]
-        if other:
-            raise TypeError(
-                f"Columns of categories and texts are not supported on Dask yet: {other[:5]}. "
-                "Encode them first, for example with dask_ml or ddf.map_partitions."
-            )
         return np.array([str(name) for name in X.columns], dtype=object)
     if not hasattr(X, "chunks") or X.ndim != 2:
         raise TypeError(
@@ -300,10 +303,14 @@ def blocks_of(values: Any, name: str, like: Any = None) -> list[Any]:
     raise TypeError(f"{name} must be a Dask collection, cut as X is; got {type(values).__name__}.")
 
 
-def _read(session: Session, parts: list[list[Any]], classification: bool) -> list[Result]:
+def _read(
+    session: Session, parts: list[list[Any]], classification: bool, is_table: bool
+) -> list[Result]:
     from dask import delayed
 
-    read = delayed(partial(read_partition, classification=classification), pure=False)
+    read = delayed(
+        partial(read_partition, classification=classification, is_table=is_table), pure=False
+    )
     made = [read(*own) for own in zip(*parts, strict=True)]
     with session.watched(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
@@ -312,19 +319,16 @@ def _read(session: Session, parts: list[list[Any]], classification: bool) -> lis
 
 
 def read_partition(
-    X: Any, y: Any, weight: Any = None, *, classification: bool
-) -> tuple[AnyArray, AnyArray, FloatArray]:
-    """Rows of one partition as arrays, checked."""
-    rows = np.asarray(X)
-    # Single precision stays: it is half of the memory.
-    rows = np.ascontiguousarray(rows, dtype=None if rows.dtype == np.float32 else np.float64)
+    X: Any, y: Any, weight: Any = None, *, classification: bool, is_table: bool
+) -> tuple[Any, AnyArray, FloatArray]:
+    """Rows of one partition as arrays, checked; those of a table in codes of its own."""
+    rows: Any = read_frame(X) if is_table else _numbers(X)
+    n_rows = len(X)
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
-    if len(labels) != len(rows):
-        raise ValueError(f"A partition of X has {len(rows)} rows, and that of y {len(labels)}.")
-    if np.isinf(rows).any():
-        raise ValueError("X contains infinity.")
+    if len(labels) != n_rows:
+        raise ValueError(f"A partition of X has {n_rows} rows, and that of y {len(labels)}.")
     if classification:
         missing = labels.dtype.kind == "f" and np.isnan(labels).any()
         if labels.ndim != 1 or missing:
@@ -333,10 +337,19 @@ def read_partition(
         labels = labels.astype(np.float64)
         if not np.isfinite(labels).all():
             raise ValueError("y contains NaN or infinity.")
-    own = np.ones(len(rows)) if weight is None else np.asarray(weight, dtype=np.float64)
-    if own.shape != (len(rows),):
-        raise ValueError(f"sample_weight has shape {own.shape} for {len(rows)} rows.")
+    own = np.ones(n_rows) if weight is None else np.asarray(weight, dtype=np.float64)
+    if own.shape != (n_rows,):
+        raise ValueError(f"sample_weight has shape {own.shape} for {n_rows} rows.")
     return rows, labels, own
+
+
+def _numbers(X: Any) -> AnyArray:
+    rows = np.asarray(X)
+    # Single precision stays: it is half of the memory.
+    rows = np.ascontiguousarray(rows, dtype=None if rows.dtype == np.float32 else np.float64)
+    if np.isinf(rows).any():
+        raise ValueError("X contains infinity.")
+    return rows
 
 
 class _Constant:
@@ -358,8 +371,10 @@ def _third(read: Any) -> Any:
     return read[2]
 
 
-def _sums_of(read: Any, classification: bool) -> tuple[ColumnSums, list[tuple[Any, int]]]:
-    rows, labels, _ = read
+def _sums_of(
+    X: Any, labels: AnyArray, classification: bool
+) -> tuple[ColumnSums, list[tuple[Any, int]]]:
+    rows = numbers_in(X)
     if not classification:
         return ColumnSums.of(np.hstack([rows, _as_target(labels)])), []
     classes, counts = np.unique(labels, return_counts=True)

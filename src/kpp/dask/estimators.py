@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from kpp._checks import check_choice
 from kpp._progress import Progress
-from kpp.dask.assembling import fingerprints, fitted_plan, keeps_rows
+from kpp.dask.assembling import fingerprints, fitted_plan, keeps_rows, rows_left
 from kpp.dask.blending import GrownForest, blend_specs, fit_dask_blend
 from kpp.dask.data import DaskData, read_data
 from kpp.dask.fitting import fit_layer
-from kpp.dask.folds import draw_folds, given_folds
+from kpp.dask.folds import Groups, draw_folds, given_folds
 from kpp.dask.growing import TreeGrower, seeds_of
 from kpp.dask.lazy import LazyAnswers
 from kpp.dask.losses import class_weights
@@ -89,17 +90,22 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         self.verbose = verbose
         self.client = client
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, folds: Any = None) -> Any:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, *, folds: Any = None
+    ) -> Any:
         """Grow the trees, choose alpha and fit the linear layer, all on the workers.
 
         Parameters
         ----------
         X : dask array of shape (n_rows, n_features), or dask data frame
-            Rows, all columns numbers; missing values where the forest takes them.
+            Rows. A data frame may have columns of texts and categories, with values missing.
         y : dask array, series or data frame
             Target, cut as X is.
         sample_weight : dask array or series, optional
             Weights of the rows.
+        groups : dask array or series, optional
+            Rows that belong together, as visits of one patient: they come into the same of the `cv`
+            folds, by a hash of the name, wherever they are.
         folds : dask array or series of int, optional
             The fold of each row, from 0 on, instead of `cv`.
 
@@ -110,7 +116,7 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         """
         session = Session(self.client)
         try:
-            model = self._fit(session, X, y, sample_weight, folds)
+            model = self._fit(session, X, y, sample_weight, groups, folds)
         finally:
             # Whatever has happened, Ctrl-C among it, no task of this fit is left.
             session.close()
@@ -144,8 +150,10 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         raise NotImplementedError
 
     def _fit(
-        self, session: Session, X: Any, y: Any, sample_weight: Any, folds: Any
+        self, session: Session, X: Any, y: Any, sample_weight: Any, groups: Any, folds: Any
     ) -> KPPLinearModel:
+        if groups is not None and folds is not None:
+            raise ValueError("Give groups, which make folds, or folds of your own; got both.")
         specs = self._check()
         model = self._local()
         classification = isinstance(model, KPPClassifier)
@@ -164,8 +172,12 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         task = self._task_of(data)
         is_auto, is_blend = isinstance(self.alpha, str), self._is_blend(given)
         seed, *seeds = seeds_of(self.random_state, 1 + len(specs))
-        fold, n_folds = None, 1
-        if folds is not None:
+        fold, n_folds, grouped = None, 1, None
+        if groups is not None:
+            grouped = Groups.read(data, groups, X)
+        if grouped is not None and (is_auto or is_blend):
+            fold, n_folds = grouped.folds(int(self.cv), seed), int(self.cv)
+        elif folds is not None:
             fold, n_folds = given_folds(data, folds, X)
         elif is_auto or is_blend:
             fold, n_folds = draw_folds(data, self.cv, seed), int(self.cv)
@@ -182,7 +194,7 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         weighing = Weighing(
             self.node_weight, self.leaf_weight, self.coordinates, self.normalize, not given
         )
-        parts = groups = None
+        parts = group_maps = None
         own_folds: list[tuple[Any, Any]] | None
         if given:
             whole = self._given_map(specs, data, weighing)
@@ -201,13 +213,13 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             )
             grown = self._grow(specs, data, grower, weighing, seeds, progress)
             if not is_blend:
-                block, parts, groups = self._on_one_map(data, grown, grower)
+                block, parts, group_maps = self._on_one_map(data, grown, grower)
         if is_blend:
             assert fold is not None
             keep, rows = True, np.arange(data.n_rows)
             plan, own_folds = fit_dask_blend(data, grown, settings, fold)
         else:
-            layer = fit_layer(data, block, settings, fold, n_folds if is_auto else 0, groups)
+            layer = fit_layer(data, block, settings, fold, n_folds if is_auto else 0, group_maps)
             keep = keeps_rows(self.keep_rows, data.n_rows, block.embedding)
             plan, own_folds, rows = fitted_plan(
                 data, block, layer, task, fold, parts, keep_rows=keep
@@ -216,7 +228,8 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         model.constant_ = task.constant(*_constants(data))
         model.row_fingerprints_ = fingerprints(data) if keep else None
         model.sample_weight_ = data.weight.collect() if keep and data.is_weighted else None
-        kind = "given" if folds is not None else "stratified" if classification else "random"
+        kind = "stratified" if classification else "random"
+        kind = "grouped" if grouped is not None else "given" if folds is not None else kind
         model.fit_record_ = FitRecord.of(
             model,
             folds=kind if own_folds else "none",
@@ -224,7 +237,13 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
             target=data.target.collect() if keep else None,
             blocks=Blocks(specs, is_blend or isinstance(self.forest, list), is_blend),
         )
+        if grouped is not None:
+            model.fit_record_ = replace(
+                model.fit_record_, n_groups=grouped.n_groups, largest_group=grouped.largest
+            )
         keep_fitted(model, plan, task)
+        if not keep:
+            model.left_rows_ = rows_left(data, block)
         return model
 
     def _is_blend(self, given: bool) -> bool:
@@ -263,8 +282,9 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
     ) -> MapBlock:
         """The map of forests that are grown already."""
         blocks: list[tuple[str, MapBlock]] = []
+        no_rows = np.zeros((0, data.n_features)) if data.like is None else data.like
         for name, spec in specs:
-            forest = grow_forest(spec, np.zeros((0, data.n_features)))
+            forest = grow_forest(spec, no_rows)
             if forest.n_features != data.n_features:
                 raise ValueError(
                     f"X has {data.n_features} features, but the given forest is expecting "
@@ -336,6 +356,10 @@ class DaskKPPModel(LazyAnswers, BaseEstimator):
         # A column without any value has no ends.
         ends = np.stack([total.low, total.high])[:, : data.n_features]
         model.feature_range_ = np.where(np.isfinite(ends).all(axis=0), ends, np.nan)
+        if data.like is not None:
+            categories = list(data.like.categories)
+            model.feature_spread_[categories] = 0.0
+            model.feature_range_[:, categories] = np.nan
         model.missing_columns_ = total.missing[: data.n_features]
         model.regime_ = "fixed" if given else "shared"
         auto = "frozen" if given else "fold-grown"

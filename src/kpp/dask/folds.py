@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kpp._fingerprints import HALF, LOWER, Prints, row_fingerprints
 from kpp._typing import AnyArray
 from kpp.dask.data import DaskData, blocks_of
 from kpp.dask.rows import Rows
@@ -60,6 +62,73 @@ def given_folds(data: DaskData, folds: Any, X: Any) -> tuple[Rows, int]:
     if fold.min() < 0 or not np.isfinite(fold.max()):
         raise ValueError("folds must be numbers from 0 on.")
     return fold, int(fold.max()) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Rows that belong together, by fingerprints of the names of their groups.
+
+    Parameters
+    ----------
+    prints : Rows of uint64 of shape (n_rows,)
+        Equal for rows of one group; different groups share one with probability 2 to the -64.
+    n_groups : int
+        How many there are.
+    largest : int
+        Rows of the largest.
+    """
+
+    prints: Rows
+    n_groups: int
+    largest: int
+
+    @classmethod
+    def read(cls, data: DaskData, groups: Any, X: Any) -> Groups:
+        """Take the groups of the rows, and count them."""
+        from dask import delayed
+
+        session = data.session
+        made = [delayed(group_prints, pure=False)(own) for own in blocks_of(groups, "groups", X)]
+        with session.watched():
+            parts = session.adopt(session.client.compute(made))
+        if len(parts) != len(data.partitions):
+            raise ValueError("groups must be cut as X is.")
+        prints = data.partitions.rows(parts, np.zeros(0, dtype=np.uint64))
+        _, counts = data.partitions.reduce(_counted, _united, prints, what="groups")
+        if counts.sum() != data.n_rows:
+            raise ValueError(
+                f"groups must name the group of each of the {data.n_rows} rows of X; got "
+                f"{counts.sum()}."
+            )
+        return cls(prints, len(counts), int(counts.max()))
+
+    def folds(self, n_folds: int, seed: int) -> Rows:
+        """Give every group a fold, by a hash of its name and the seed, wherever its rows are."""
+        if self.n_groups < n_folds:
+            raise ValueError(f"{n_folds} folds need as many groups; got {self.n_groups}.")
+        return self.prints.map(fold_of_prints, n_folds, seed)
+
+
+def group_prints(groups: Any) -> Prints:
+    """Fingerprints of the names of groups, shape (n_rows,): the same in every partition."""
+    values = np.asarray(groups)
+    return row_fingerprints(values.reshape(len(values), 1))
+
+
+def fold_of_prints(prints: Prints, n_folds: int, seed: int) -> AnyArray:
+    """A number below `n_folds` for each fingerprint: equal ones have the same."""
+    table = np.column_stack([prints >> HALF, prints & LOWER, np.full(len(prints), float(seed))])
+    return (row_fingerprints(table) % np.uint64(n_folds)).astype(np.int32)
+
+
+def _counted(prints: Prints) -> tuple[Prints, AnyArray]:
+    found, counts = np.unique(prints, return_counts=True)
+    return found, counts
+
+
+def _united(*parts: tuple[Prints, AnyArray]) -> tuple[Prints, AnyArray]:
+    found, place = np.unique(np.concatenate([own for own, _ in parts]), return_inverse=True)
+    return found, np.bincount(place.ravel(), np.concatenate([own for _, own in parts])).astype(int)
 
 
 def _numbers(folds: Any) -> AnyArray:

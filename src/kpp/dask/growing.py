@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
+from io import StringIO
 from itertools import pairwise
 from typing import Any
 
@@ -13,10 +15,13 @@ from sklearn.utils import check_random_state
 from kpp._optional import optional
 from kpp._typing import AnyArray, FloatArray
 from kpp.dask.data import DaskData
+from kpp.dask.encodings import encodings_without_folds
 from kpp.dask.rows import Rows
 from kpp.dask.session import Result
+from kpp.dask.tables import join_rows
 from kpp.forest.arrays import Forest
 from kpp.forest.boosters import library_of, seed_name, unfitted
+from kpp.forest.encoding import Encoding
 from kpp.forest.grow import grow_forest, named_forest, traits_of
 from kpp.forest.importers import import_forest
 from kpp.models.grower import BLEND_TREES
@@ -84,7 +89,7 @@ class TreeGrower:
             )
         library = spec if isinstance(spec, str) else getattr(library_of(spec), "package", None)
         if library in LEARNERS:
-            return [self._boosted(spec, str(library), seed, q) for q in range(self.n_folds)]
+            return self._boosted(spec, str(library), seed)
         sites, rows_of_site = self._sites(seed)
         random = np.random.default_rng([abs(int(seed)), 1])
         jobs: list[tuple[int, int, int, int]] = []  # group, site, trees, seed
@@ -150,32 +155,41 @@ class TreeGrower:
             sites += session.run({key: session.task(key, _concatenated, *own)}, [key])
         return sites, data.n_rows // n_sites
 
-    def _boosted(self, spec: Any, library: str, seed: int, q: int) -> Forest:
-        """A booster of another library, by its own Dask learner, on all rows but those of a fold.
+    def _boosted(self, spec: Any, library: str, seed: int) -> list[Forest]:
+        """Boosters of another library, by its own Dask learner, on all rows but those of a fold.
 
         A worker that dies takes its learner with it: the libraries do not go on without.
         """
-        import dask.array as da
-        from dask import delayed
-
-        data, session = self.data, self.data.session
-        n_rows = data.n_rows
+        data = self.data
         if isinstance(spec, str):
             spec = named_forest(
                 spec,
                 classification=self.classification,
-                n_rows=n_rows,
+                n_rows=data.n_rows,
                 n_estimators=self.n_estimators,
-                random_state=(seed + q) % LARGEST_SEED,
                 n_classes=1 if data.classes is None else len(data.classes),
             )
-        spec = unfitted(spec)
-        name = seed_name(spec)
-        if name is not None and spec.get_params(deep=False).get(name) is None:
-            spec.set_params(**{name: (seed + q) % LARGEST_SEED})
+        encodings = encodings_without_folds(data, self.fold, self.n_folds, spec, library)
+        forests = []
+        for q in range(self.n_folds):
+            own = unfitted(spec)
+            name = seed_name(own)
+            if name is not None and own.get_params(deep=False).get(name) is None:
+                own.set_params(**{name: (seed + q) % LARGEST_SEED})
+            encoding = None if encodings is None else encodings[q]
+            forests.append(self._one_booster(own, library, q, encoding))
+        return forests
+
+    def _one_booster(self, spec: Any, library: str, q: int, encoding: Encoding | None) -> Forest:
+        import dask.array as da
+        from dask import delayed
+
+        data, session = self.data, self.data.session
         target, weight = pieces_of(data.target), pieces_of(data.weight)
         folds = None if self.fold is None else pieces_of(self.fold)
-        parts = session.each("booster_rows", _without_fold, data.X, target, weight, folds, q)
+        parts = session.each(
+            "booster_rows", _without_fold, data.X, target, weight, folds, q, _Sent(encoding)
+        )
         lengths = session.gather(session.each("booster_rows", _length, parts))
         keep = [p for p, n in enumerate(lengths) if n]
         futures = session.futures(parts)
@@ -196,7 +210,8 @@ class TreeGrower:
         given = {k: v for k, v in spec.get_params(deep=False).items() if v is not None}
         given.pop("n_jobs", None)
         X, y, w = session.client.persist(arrays)
-        with session.watched(), warnings.catch_warnings():
+        # What LightGBM's learner prints is no output of the command.
+        with session.watched(), redirect_stdout(StringIO()), warnings.catch_warnings():
             # Of partitions that move, and of threads: neither is the caller's to mend.
             warnings.simplefilter("ignore")
             model = learner(**given)
@@ -205,6 +220,8 @@ class TreeGrower:
             model.fit(X, y, **({"sample_weight": w} if data.is_weighted else {}))
             local = model.to_local() if library == "lightgbm" else model.get_booster()
         forest = import_forest(local)
+        if encoding is not None:
+            forest = encoding.translated(forest)
         if data.classes is not None and forest.bare is not None:
             forest = replace(forest, bare=replace(forest.bare, classes=data.classes))
         if forest.feature_names is None and data.names is not None:
@@ -262,17 +279,18 @@ def _concatenated(*parts: Any) -> tuple[Any, ...]:
     if len(parts) == 1:
         return tuple(parts[0])
     return tuple(
-        None if columns[0] is None else np.concatenate(columns)
+        None if columns[0] is None else join_rows(list(columns))
         for columns in zip(*parts, strict=True)
     )
 
 
 def _without_fold(
-    X: AnyArray, target: AnyArray, weight: FloatArray, fold: AnyArray | None, q: int
+    X: Any, target: AnyArray, weight: FloatArray, fold: AnyArray | None, q: int, encoding: _Sent
 ) -> tuple[AnyArray, AnyArray, FloatArray]:
     rows = slice(None) if fold is None else np.flatnonzero(fold != q)
     y = target[rows] if target.ndim == 1 else target[rows][:, 0]
-    return X[rows], y.astype(np.float64), weight[rows]
+    own = X[rows] if encoding.value is None else encoding.value.apply(X[rows])
+    return own, y.astype(np.float64), weight[rows]
 
 
 def grow_on_site(

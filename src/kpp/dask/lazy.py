@@ -82,6 +82,28 @@ class LazyAnswers:
             raise RefusedError("Lazy intervals are of one target; ask model_ for several.")
         return answer(model, X, _predict_interval, ["lower", "upper"], coverage=coverage)
 
+    def predict_set(self, X: Any, coverage: float = 0.9, **options: Any) -> Any:
+        """Predict a set of classes for each row, lazily; see `KPPClassifier.predict_set`.
+
+        Parameters
+        ----------
+        X : dask array or data frame
+            Rows.
+        coverage : float
+            Share of new rows whose class should be in its set.
+        **options
+            Of `KPPClassifier.predict_set`.
+
+        Returns
+        -------
+        sets : dask array of bool of shape (n_rows, n_classes), or data frame by class
+        """
+        model = self._fitted()
+        if not isinstance(model, KPPClassifier):
+            raise AttributeError("predict_set is for classes; this model predicts numbers.")
+        names = [str(c) for c in model.classes_.tolist()]
+        return answer(model, X, _predict_set, names, coverage=coverage, **options)
+
     def explain(self, X: Any, *, score: int = 0) -> Any:
         """Attribute the score of each row to its columns, lazily; see `kpp.explain`.
 
@@ -210,8 +232,12 @@ def answer(
 
 
 def _example(meta: Any) -> Any:
-    """One row of zeros, with the columns of a frame without rows."""
-    row = {name: np.zeros(1, dtype=kind) for name, kind in meta.dtypes.items()}
+    """One row of zeros and missing texts, with the columns of a frame without rows."""
+    series = optional("pandas", "kpp.dask", "dask").Series
+    row = {
+        name: series([0 if kind.kind in "fiub" else None], dtype=kind)
+        for name, kind in meta.dtypes.items()
+    }
     return type(meta)(row)
 
 
@@ -264,8 +290,13 @@ def _diagnose(model: Any, X: Any, y: Any) -> Any:
     if not len(X):
         return pd.DataFrame(columns=[*FIGURES], dtype=np.float64)
     found = diagnose(model, X, np.asarray(y))
-    known = {name: [float(found[name])] for name in FIGURES if name != "n_rows"}
-    return pd.DataFrame({"n_rows": [float(len(X))]} | known)
+    known = {own.name: own.value for own in found.observables} | {"n_rows": len(X)}
+    # Not every figure is there for every task.
+    return pd.DataFrame({name: [float(known.get(name, np.nan))] for name in FIGURES})
+
+
+def _predict_set(model: Any, X: Any, coverage: float, **options: Any) -> Any:
+    return model.predict_set(X, coverage, **options).sets
 
 
 def _predict_interval(model: Any, X: Any, coverage: float) -> Any:

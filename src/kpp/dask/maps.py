@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from dask._task_spec import Task, TaskRef
 
 from kpp._typing import AnyArray, FloatArray, OffsetArray
 from kpp.dask._loops import add_to_leaves, take_from_leaves
-from kpp.dask.rows import DaskVectors, Partitions, Rows, add
+from kpp.dask.rows import Partitions, Rows, add
 from kpp.dask.session import Result
+from kpp.dask.specs import Task, TaskRef
+from kpp.dask.vectors import DaskVectors
 from kpp.geometry.composed import named_blocks
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.fits import MapPart
@@ -153,6 +154,13 @@ class DaskMap:
         key = session.key("coefficients")
         tasks[key] = session.task(key, node_coefficients, self._kept, TaskRef(total))
         found: FloatArray = session.gather(session.run(tasks, [key])[0])
+        return found
+
+    def leaf_sums(self, r: Rows) -> FloatArray:
+        """Sums of columns over the rows in each leaf, here, shape (n_columns, n_leaves)."""
+        session = self.partitions.session
+        tasks, total = self._sums(r)
+        found: FloatArray = session.gather(session.run(tasks, [total])[0])
         return found
 
     def scores(self, node_coef: FloatArray) -> Rows:

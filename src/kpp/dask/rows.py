@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from kpp._typing import AnyArray, FloatArray
+from kpp._typing import AnyArray
 from kpp.dask.programs import Node, PerPartition, Program, program_of, run_program
 from kpp.dask.session import Result, Session
 
@@ -297,7 +297,7 @@ class Rows(NDArrayOperatorsMixin):
         """Sum over all entries, or over the rows."""
         if axis is not None and axis != self.axis:
             raise TypeError("A sum over rows on workers is over all entries, or over rows.")
-        return self.partitions.reduce(_sum, add, self, axis)
+        return self.partitions.reduce(row_sum, add, self, axis)
 
     def min(self, axis: int = 0) -> Any:
         """Least entry of each column."""
@@ -305,7 +305,7 @@ class Rows(NDArrayOperatorsMixin):
 
     def max(self, axis: int = 0) -> Any:
         """Largest entry of each column."""
-        return self.partitions.reduce(_most, _maximum, self)
+        return self.partitions.reduce(_most, maximum, self)
 
     def any(self) -> bool:
         """Whether some entry is not 0."""
@@ -347,101 +347,6 @@ class Small(NDArrayOperatorsMixin):
             return NotImplemented
         here = [np.asarray(array) if isinstance(array, Small) else array for array in inputs]
         return getattr(ufunc, method)(*here, **kwargs)
-
-
-class DaskVectors:
-    """`kpp.solvers.vectors.Vectors` over rows on workers.
-
-    Parameters
-    ----------
-    partitions : Partitions
-        How the rows are cut.
-    """
-
-    writes_grams = False
-
-    def __init__(self, partitions: Partitions) -> None:
-        self._partitions = partitions
-
-    def floats(self, values: Any) -> Any:
-        """Return numbers over rows; they are float64 already."""
-        return values
-
-    def zeros(self, shape: Sequence[int], axis: int = 0) -> Any:
-        """Return zeros over the rows."""
-        return self._partitions.zeros(shape, axis)
-
-    def dot(self, a: Any, b: Any) -> float:
-        """Return the sum over all entries of ``a * b``."""
-        return float(self._partitions.reduce(_dot, add, a, b))
-
-    def column_sums(self, a: Any) -> FloatArray:
-        """Return the sum over rows, shape (n_columns,)."""
-        return np.asarray(a.sum(axis=0))
-
-    def total(self, a: Any) -> float:
-        """Return the sum of all entries."""
-        return float(a.sum())
-
-    def largest(self, a: Any) -> float:
-        """Return the largest absolute entry."""
-        return float(self._partitions.reduce(_largest, _maximum, a))
-
-    def basis(self) -> DaskBasis:
-        """Return a basis without vectors."""
-        return DaskBasis(self._partitions)
-
-
-class DaskBasis:
-    """Orthonormal vectors over rows on workers, in blocks.
-
-    Parameters
-    ----------
-    partitions : Partitions
-        How the rows are cut.
-    """
-
-    at_once = 16
-
-    def __init__(self, partitions: Partitions) -> None:
-        self._partitions = partitions
-        self._blocks: list[Rows] = []  # of shape (at_once, n_rows)
-        self._open: list[Rows] = []
-
-    def append(self, vector: Rows) -> None:
-        """Keep one more vector."""
-        vector = vector.copy()
-        vector.settle()  # alone: what else is written down must not live as long
-        self._open.append(vector)
-        if len(self._open) == self.at_once:
-            block = _stack(self._open)
-            block.settle()
-            self._blocks.append(block)
-            self._open = []
-
-    def __getitem__(self, k: int) -> Rows:
-        """Return vector k."""
-        block, place = divmod(k, self.at_once)
-        return self._blocks[block][place] if block < len(self._blocks) else self._open[place]
-
-    def remove_from(self, vector: Rows, n_vectors: int) -> None:
-        """Subtract, in place, the part of a vector that lies along the first `n_vectors`."""
-        known = self._first(n_vectors)
-        along = self._partitions.small(_coordinates, add, vector, *known)
-        vector.become(vector.map(_without, along, *known))
-
-    def combine(self, coordinates: FloatArray) -> Rows:
-        """Return sums of vectors, shape (n_sums, n_rows), from coordinates (n_sums, k)."""
-        first, *others = self._first(coordinates.shape[1])
-        found = first.map(_combined, np.ascontiguousarray(coordinates), *others, axis=1)
-        found.settle()
-        return found
-
-    def _first(self, n_vectors: int) -> list[Rows]:
-        n_blocks, rest = divmod(n_vectors, self.at_once)
-        if rest and n_blocks < len(self._blocks):
-            return [*self._blocks[:n_blocks], self._blocks[n_blocks][:rest]]
-        return [*self._blocks[:n_blocks], *self._open[:rest]]
 
 
 # Of one partition.
@@ -492,20 +397,13 @@ def _matmul(a: AnyArray, b: AnyArray) -> Any:
     return a @ b
 
 
-def _dot(a: AnyArray, b: AnyArray) -> float:
-    return float(np.vdot(a, b))
-
-
-def _sum(a: AnyArray, axis: int | None) -> Any:
+def row_sum(a: AnyArray, axis: int | None) -> Any:
+    """Sum over all entries, or along an axis."""
     return a.sum(axis=axis)
 
 
 def _any(a: AnyArray) -> int:
     return int(a.any())
-
-
-def _largest(a: AnyArray) -> float:
-    return float(np.abs(a).max(initial=0.0))
 
 
 def _least(a: AnyArray) -> AnyArray:
@@ -520,7 +418,8 @@ def _minimum(*parts: Any) -> Any:
     return np.minimum.reduce(parts)
 
 
-def _maximum(*parts: Any) -> Any:
+def maximum(*parts: Any) -> Any:
+    """Largest of several values, entry by entry."""
     return np.maximum.reduce(parts)
 
 
@@ -532,32 +431,12 @@ def _astype(a: AnyArray, dtype: str) -> AnyArray:
     return a.astype(dtype)
 
 
-def _coordinates(vector: AnyArray, *blocks: AnyArray) -> FloatArray:
-    """Products of a vector with others, given alone or in blocks."""
-    return np.concatenate([np.atleast_2d(block) @ vector for block in blocks])
-
-
-def _without(vector: AnyArray, along: FloatArray, *blocks: AnyArray) -> AnyArray:
-    first = 0
-    for block in map(np.atleast_2d, blocks):
-        vector = vector - along[first : first + len(block)] @ block
-        first += len(block)
-    return vector
-
-
-def _combined(block: AnyArray, coordinates: FloatArray, *others: AnyArray) -> AnyArray:
-    total, first = 0.0, 0
-    for own in map(np.atleast_2d, (block, *others)):
-        total = total + coordinates[:, first : first + len(own)] @ own
-        first += len(own)
-    return np.asarray(total)
-
-
 def _stacked(first: AnyArray, axis: int, *others: AnyArray) -> AnyArray:
     return np.stack([first, *others], axis=axis)
 
 
-def _stack(arrays: Sequence[Rows], axis: int = 0) -> Rows:
+def stack(arrays: Sequence[Rows], axis: int = 0) -> Rows:
+    """Arrays over rows side by side, along a new axis."""
     first, *others = arrays
     own = first.axis + (axis <= first.axis)
     return first.map(_stacked, axis, *others, axis=own)
@@ -595,5 +474,5 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.zeros_like: _zeros_like,
     np.empty_like: _zeros_like,
     np.einsum: _einsum,
-    np.stack: _stack,
+    np.stack: stack,
 }

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
-from dask._expr import LLGExpr
-from dask._task_spec import Task, TaskRef
 from distributed import Client, Future, default_client
 from distributed.comm import CommClosedError
+
+from kpp.dask.specs import Task, TaskRef, graph_of
 
 # How many results one task of a reduction takes.
 FAN_IN = 8
@@ -133,9 +133,7 @@ class Session:
         with self.watched(), warnings.catch_warnings():
             # Trees travel once, within a graph: the scheduler must know them to make them again.
             warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-            # Names are new each time: none is to be found by looking at what the tasks are.
-            graph = LLGExpr(tasks, _determ_token=uuid.uuid4().hex)
-            found = self.client.get(graph, list(wanted), sync=False)
+            found = self.client.get(graph_of(tasks), list(wanted), sync=False)
         for future in found:
             wanted[future.key].future = self._futures[future.key] = future
 

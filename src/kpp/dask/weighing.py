@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from dask._task_spec import TaskRef
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.dask.data import DaskData
 from kpp.dask.maps import DaskMap, Outline, part_of
 from kpp.dask.rows import Rows, add
+from kpp.dask.specs import TaskRef
 from kpp.forest.arrays import Forest
 from kpp.forest.grow import traits_of
 from kpp.forest.statistics import NodeStatistics

@@ -295,7 +295,7 @@ def _means_by_block(question: Question) -> tuple[list[FloatArray], list[FloatArr
 
 def _mean_of_nodes(question: Question) -> FloatArray:
     r""":math:`w_v \bar\phi_v`, shape (n_scores, m)."""
-    return question.node_coef * question.model.map_.mean_row(question.fit_weight)
+    return question.node_coef * question.mean_row
 
 
 def _by_node(question: Question, rows: RoutedRows, centered: bool) -> tuple[Any, FloatArray]:

@@ -18,7 +18,8 @@ from kpp.explanations.attribution import column_of
 from kpp.explanations.checks import check_top
 from kpp.explanations.explain import baseline_of
 from kpp.explanations.outputs import Output, choose_output
-from kpp.geometry.composed import forest_blocks
+from kpp.geometry.composed import block_slices
+from kpp.geometry.maps import PathMap
 from kpp.models.asking import Question, ask
 from kpp.scores import RoutedRows
 from kpp.solvers import log_loss
@@ -334,15 +335,16 @@ def _support(question: Question) -> list[FloatArray]:
 
     0 where the coordinate is 0: such a node adds nothing, and is no rule.
     """
-    weight = question.fit_weight
+    mean = question.mean_row
     return [
         np.divide(
-            block.rmatvec(weight),
+            mean[place],
             block.scale,
             out=np.zeros_like(block.scale),
             where=block.scale > 0,
         )
-        for _, block in forest_blocks(question.model.map_)
+        for _, block, place in block_slices(question.model.map_)
+        if isinstance(block, PathMap)
     ]
 
 

@@ -15,6 +15,7 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.explanations.checks import check_top
 from kpp.explanations.outputs import choose_output
 from kpp.models.asking import ask
+from kpp.models.left_rows import check_has_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,6 +157,7 @@ def explain_training_rows(
     question = ask(model)
     top = check_top(top)
     row = question.row(x)
+    check_has_rows(question.model, "explain_training_rows")
     fits, fit_rows = question.model.fits_, np.asarray(question.model.fit_rows_)
     if not fits:
         raise RefusedError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from kpp.export.onnx_scores import ScoreGraph
 from kpp.models.asking import Question
+from kpp.models.left_rows import n_fit_rows
 
 LIBRARIES = ("kpp", "numpy", "scikit-learn")
 REFUSED = "Rows that the model refuses (infinite or missing values, where it takes none) have NaN."
@@ -43,7 +44,7 @@ def model_card(question: Question, scores: ScoreGraph, **further: Any) -> dict[s
         "n_trees": additive.n_trees,
         "n_nodes": additive.forest.n_nodes,
         "n_linear_terms": sum(len(linear.terms) for linear in additive.linear),
-        "n_rows_fitted": len(model.fit_rows_) if fit_record is not None else None,
+        "n_rows_fitted": n_fit_rows(model) if fit_record is not None else None,
         "columns": [_column(column) for column in scores.columns],
         "precision": "double" if scores.dtype == np.float64 else "single",
         "refused_rows": REFUSED,

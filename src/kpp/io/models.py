@@ -35,6 +35,12 @@ from kpp.io.fold_predictors import (
 )
 from kpp.io.forests import MOST_COLUMNS
 from kpp.io.lean import lean_model
+from kpp.io.left_rows import (
+    LEFT_ROWS,
+    decode_left_rows,
+    layer_without_rows,
+    left_rows_fields,
+)
 from kpp.io.losses import LOSS, decode_loss, loss_fields
 from kpp.io.records import RECORD, decode_fingerprints, decode_record
 from kpp.io.schema import Field, FieldTable, required
@@ -68,6 +74,8 @@ LINEAR: FieldTable = {
     "fold_predictors": Field(since=2, default=None, inside=FOLD_PREDICTORS),
     "loss": Field(since=2, default=None, inside=LOSS),
     "feature_range_": Field(since=2, default=None),
+    "left_rows": Field(since=2, default=None, inside=LEFT_ROWS),
+    "n_rows_left": Field(since=2, default=None),
 }
 EMBEDDING: FieldTable = {**SHARED, **required("task_")}
 # Parameters that there were once, and the only value that they could have.
@@ -79,7 +87,7 @@ LINEAR_ATTRIBUTES = {
     *("oof_prediction_", "folds_", "regime_", "partition_rows_", "fit_rows_", "sample_weight_"),
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
     *("alpha_selection_", "fit_record_", "row_fingerprints_", "constant_", OUTPUT),
-    *("blend_weights_", "blend_score_", "bare_fits_", "fold_predictors_", "loss_"),
+    *("blend_weights_", "blend_score_", "bare_fits_", "fold_predictors_", "loss_", "left_rows_"),
     *("feature_range_",),
 }
 EMBEDDING_ATTRIBUTES = {
@@ -201,13 +209,9 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     if model.folds_ is not None:
         folds = [[_steps(train, writer), _steps(test, writer)] for train, test in model.folds_]
     partition = model.partition_rows_
-    if model.map_.shape[0] == 0:
-        raise CannotSaveError(
-            f"Cannot save {where}: it has left its rows on a cluster, and a file keeps them. Fit "
-            "it with keep_rows=True."
-        )
-    fits = fits_fields(model.fits_, model, where)
-    if fits is None and not isinstance(model.fits_, LostFits):
+    left = left_rows_fields(model)
+    fits = None if left else fits_fields(model.fits_, model, where)
+    if fits is None and not left and not isinstance(model.fits_, LostFits):
         raise CannotSaveError(f"Cannot save {where}: its linear layers are on trees of others.")
     fold_fits = model.fold_fits_
     layers = {
@@ -215,6 +219,7 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
         "fold_fits": None if fold_fits is None else fits_fields(fold_fits, model, where),
         "center": center_fields(model, where),
         "fit_record": asdict(model.fit_record_),
+        **left,
     }
     if model.blend_weights_ is not None:
         # Only where there is one: all other models stay readable where blends are not known.
@@ -247,7 +252,9 @@ def _steps(rows: AnyArray, writer: Writer) -> dict[str, Any]:
 def _decode_linear(cls: Any, fields: Fields) -> Any:
     model = _decode_shared(cls, fields)
     n_rows, n_nodes = model.map_.shape
-    require(n_rows > 0, "a fitted model has rows")
+    has_left = fields["left_rows"] is not None
+    require((n_rows > 0) != has_left, "a fitted model has rows, or has left them")
+    model.left_rows_ = decode_left_rows(fields, model)
     intercept = fields["intercept"]
     # The intercepts say how many scores there are; everything else must agree with them.
     n_scores = len(intercept) if isinstance(intercept, np.ndarray) and intercept.ndim == 1 else 0
@@ -308,7 +315,9 @@ def _layers(model: KPPLinearModel, fields: Fields, task: Task) -> None:
     averages = REGIMES[model.regime_].averages_folds
     is_blend = fields["blend"] is not None
     model.blend_weights_ = model.blend_score_ = model.bare_fits_ = None
-    if fields["fits"] is None:
+    if model.left_rows_ is not None:
+        model.fits_, model.fold_fits_ = [layer_without_rows(model)], None
+    elif fields["fits"] is None:
         require(not is_blend, "linear layers of a blend are missing")
         require(center is None and fields["fold_fits"] is None, "linear layers are missing")
         model.fits_, model.fold_fits_ = rebuilt_fits(model), None

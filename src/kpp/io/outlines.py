@@ -19,6 +19,7 @@ from kpp.io.container import Container
 from kpp.io.fields import integers, is_number, labels, require, whole
 from kpp.io.forests import MOST_COLUMNS
 from kpp.io.kinds import KnownKinds
+from kpp.io.left_rows import MOST_ROWS
 from kpp.io.loading import (
     FileSummary,
     differing_versions,
@@ -34,7 +35,7 @@ from kpp.models.regimes import REGIMES
 
 PIPELINE = "sklearn.Pipeline"
 ESTIMATOR = ("n_features_in_", "feature_names_in_", "blocks")
-LINEAR = (*ESTIMATOR, "classes_", "alpha_", "regime_")
+LINEAR = (*ESTIMATOR, "classes_", "alpha_", "regime_", "n_rows_left")
 # Which fields are read, by kind. Of those with a star the shape is enough.
 READ = {
     "kpp.Forest": ("tree_sizes",),
@@ -170,6 +171,7 @@ class _Sketcher(Reader):
             if name.startswith("*")
             else self.value(raw[name])
             for name in READ[kind.name]
+            if name.removeprefix("*") in raw  # some may be missing
         }
 
     def built(self, kind: Kind, fields: Fields) -> Any:
@@ -243,6 +245,8 @@ def _of_model(model: _Sketch, summary: FileSummary) -> ModelOutline:
     found = replace(found, task=TASKS[model.kind], n_rows=leaves[1], columns=_columns(fields))
     if model.kind == "kpp.KPPEmbedding":
         return found
+    if fields.get("n_rows_left") is not None:
+        found = replace(found, n_rows=whole(fields["n_rows_left"], "n_rows_left", 1, MOST_ROWS))
     alpha = fields["alpha_"]
     # A blend has one for each block.
     alphas = list(alpha.values()) if isinstance(alpha, dict) and alpha else [alpha]

@@ -15,6 +15,7 @@ import numpy as np
 
 from kpp._typing import AnyArray, FloatArray
 from kpp.models.data import check_target
+from kpp.models.left_rows import check_has_rows, left_rows
 from kpp.models.linear import KPPLinearModel
 from kpp.models.pipelines import (
     Preparation,
@@ -97,10 +98,19 @@ class Question:
     @property
     def fit_weight(self) -> FloatArray:
         """Weights of the rows of the fit, summing to 1; shape (n_fit_rows,)."""
+        check_has_rows(self.model, "This question")
         weight, n_rows = self.model.sample_weight_, self.model.map_.shape[0]
         if weight is None:
             return np.full(n_rows, 1.0 / n_rows)
         return np.asarray(weight, dtype=np.float64) / np.sum(weight)
+
+    @property
+    def mean_row(self) -> FloatArray:
+        r"""The weighted mean :math:`\bar\phi` of the rows of the fit, shape (m,)."""
+        left = left_rows(self.model)
+        if left is not None:
+            return left.mean_row(self.model.map_, is_weighted=True)
+        return self.model.map_.mean_row(self.fit_weight)
 
     def encode(self, y: Any, n_rows: int) -> AnyArray:
         """Check the targets of rows, and return them as the scores have them.

@@ -21,6 +21,7 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.models._rank_loops import rank_of_scaled_sums
 from kpp.models.fold_predictors import FoldPredictors
 from kpp.models.interval_results import PredictionIntervals, PredictionSets
+from kpp.models.left_rows import check_has_rows
 from kpp.models.regimes import regime_of
 from kpp.scores import routed_rows
 from kpp.solvers import HuberLoss
@@ -323,6 +324,7 @@ def predictors_of(model: KPPLinearModel, name: str) -> FoldPredictors:
         )
     if model.fold_predictors_ is not None:
         return model.fold_predictors_
+    check_has_rows(model, name)
     if model.oof_prediction_ is None:
         raise RefusedError(
             f"{name} needs predictors that have not seen a fold, and a fit at a given alpha leaves "

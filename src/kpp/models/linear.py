@@ -31,6 +31,7 @@ from kpp.models.fitting import FittedPlan, fit_plan
 from kpp.models.fold_out import LeaveOneFoldOut, leave_one_fold_out
 from kpp.models.fold_predictors import FoldPredictors
 from kpp.models.grower import Grower, check_map_parameters, takes_nan
+from kpp.models.left_rows import LeftRows, mean_row_of
 from kpp.models.plans import Splitter
 from kpp.models.record import FitRecord
 from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES, Regime
@@ -56,6 +57,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
     blend_score_: float | None = None
     bare_fits_: list[BareFit] | None = None
     fold_predictors_: FoldPredictors | None = None
+    # Of a model that has left its rows on a cluster.
+    left_rows_: LeftRows | None = None
     # Of a regressor; squared in models of older files.
     loss_: Loss | None = None
 
@@ -244,7 +247,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         forests = [(name, block.forest) for name, block in forest_blocks(fitted.map)]
         self.forest_ = forests if isinstance(fitted.map, BlockMap) else forests[0][1]
         self.fits_, self.fold_fits_ = fitted.fits, fitted.fold_fits
-        self.fold_predictors_ = fitted.fold_predictors
+        self.fold_predictors_, self.left_rows_ = fitted.fold_predictors, None
         self.node_coef_ = task.shaped(fitted.node_coef)
         self.intercept_ = task.shaped(fitted.intercept)
         self.dual_coef_ = fitted.dual
@@ -528,7 +531,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         a property of the regularised parametrisation.
         """
         check_is_fitted(self, "map_")
-        weight = np.full(self.map_.shape[0], 1.0 / self.map_.shape[0])
+        mean = mean_row_of(self)
         coefficients = np.atleast_2d(self.node_coef_)
         square = np.square(coefficients).sum(axis=0)
         total = np.zeros(self.n_features_in_)
@@ -539,8 +542,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
                 total += np.bincount(block.terms.column, squares, minlength=len(total))
                 continue
             assert isinstance(block, PathMap)
-            # rmatvec gives p(v) s_v; times s_v w_v^2 it is the mean square of w_v Phi_v.
-            squares = block.rmatvec(weight) * block.scale * square[place]
+            # The mean is p(v) s_v; times s_v w_v^2 it is the mean square of w_v Phi_v.
+            squares = mean[place] * block.scale * square[place]
             node, column, share = column_shares(block.forest)
             total += np.bincount(column, squares[node] * share, minlength=len(total))
         return total / total.sum() if total.sum() > 0 else total

@@ -18,6 +18,7 @@ from kpp._checks import RefusedError
 from kpp._typing import AnyArray
 from kpp.models.asking import Question, ask
 from kpp.models.intervals import predictors_of
+from kpp.models.left_rows import n_fit_rows
 from kpp.scores import RoutedRows
 from kpp.serve.answers import Deadline
 from kpp.serve.asking import QUESTIONS, parameters_of, read_parameters
@@ -207,7 +208,7 @@ def _card(made: ServedModel, path: Path, summary: Any) -> dict[str, Any]:
         "alpha": model.alpha_,
         "trees": sum(block.forest.n_trees for block in question.additive.blocks),
         "nodes": sum(block.forest.n_nodes for block in question.additive.blocks),
-        "rows_fitted": int(model.map_.shape[0]),
+        "rows_fitted": n_fit_rows(model),
         "has_intervals": intervals,
         "has_report": made.report is not None,
         "scores": metadata.get("scores"),

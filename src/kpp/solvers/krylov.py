@@ -135,15 +135,17 @@ class KrylovSpace:
         vector = self._basis[k]
         following = self._product(vector)
         self.n_products += 1
-        theta = self._vectors.dot(vector, following)
+        later = self._vectors.dot_later(vector, following)
         # The three-term recurrence: A v_k = beta_k v_{k-1} + theta_k v_k + beta_{k+1} v_{k+1}.
-        following -= theta * vector
+        following -= later * vector
         if k:
             following -= self._beside[-1] * self._basis[k - 1]
         # In exact arithmetic nothing is left to remove; see the class on what rounding does without
         # it.
         self._basis.remove_from(following, k + 1)
-        beta = float(np.sqrt(self._vectors.dot(following, following)))
+        square = self._vectors.dot_later(following, following)
+        theta, square = self._vectors.known(later, square)
+        beta = float(np.sqrt(square))
         # Below the rounding of the product itself what is left is noise. With beta 0 the next z and
         # the residual are exactly 0, and `solve` stops.
         if beta <= np.finfo(float).eps * max(abs(theta), *self._diagonal[:1], 0.0):

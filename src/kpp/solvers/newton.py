@@ -260,7 +260,7 @@ def _newton(
     max_iter: int,
 ) -> tuple[FloatArray, FloatArray, int, float]:
     """Newton's method with conjugate gradients, until a step gains less than `tol` of the value."""
-    dot = objective.vectors.dot
+    dot, dot_later = objective.vectors.dot, objective.vectors.dot_later
     gram_v = objective.product(v) if v.any() else np.zeros_like(v)
     n_products = int(v.any())
     score = objective.offset + gram_v + b
@@ -282,10 +282,14 @@ def _newton(
         )
         n_products += used
         # <gradient, step>: the inner product of Phi' e and Phi' step is e' G step.
-        slope = dot(e, gram_step) + e_b @ step_b
         # |w + l d|^2 = v'Gv + 2 l v'G step + l^2 step'G step: trying a length costs no product.
-        cross, square = dot(gram_v, step), dot(step, gram_step)
-        length, quadratic = 1.0, dot(v, gram_v)
+        slope, cross, square, quadratic = objective.vectors.known(
+            dot_later(e, gram_step),
+            dot_later(gram_v, step),
+            dot_later(step, gram_step),
+            dot_later(v, gram_v),
+        )
+        slope, length = slope + e_b @ step_b, 1.0
         while True:  # halve the step until the objective falls as its slope promises
             new_score = score + length * (gram_step + step_b)
             penalty = quadratic + 2 * length * cross + length**2 * square
@@ -341,10 +345,12 @@ def _conjugate_gradients(
     while rho > 0:
         # The Hessian takes Phi' p to Phi' q, q = D (G p + p_b) + alpha p.
         curvature(np.add(gram_p, p_b, out=bent))
-        q_b = vectors.column_sums(bent) * float(objective.fit_intercept)
+        sums = vectors.column_sums_later(bent)
         np.multiply(p, alpha, out=q)
         q += bent
-        length = rho / (vectors.dot(gram_p, q) + float(p_b @ q_b))
+        sums, bend = vectors.known(sums, vectors.dot_later(gram_p, q))
+        q_b = sums * float(objective.fit_intercept)
+        length = rho / (bend + float(p_b @ q_b))
         step += np.multiply(p, length, out=bent)
         gram_step += np.multiply(gram_p, length, out=bent)
         step_b = step_b + length * p_b

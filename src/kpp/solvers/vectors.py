@@ -57,6 +57,15 @@ class Vectors(Protocol):
     def largest(self, a: FloatArray) -> float:
         """Return the largest absolute entry."""
 
+    def dot_later(self, a: FloatArray, b: FloatArray) -> Any:
+        """As `dot`, of a number that `known` brings; vectors may be multiplied by it before."""
+
+    def column_sums_later(self, a: FloatArray) -> Any:
+        """As `column_sums`, of numbers that `known` brings."""
+
+    def known(self, *values: Any) -> tuple[Any, ...]:
+        """Return numbers that were asked for, all at once: where rows are elsewhere, one way."""
+
     def basis(self) -> Basis:
         """Return a basis without vectors."""
 
@@ -89,6 +98,20 @@ class NumpyVectors:
     def largest(self, a: FloatArray) -> float:
         """Return the largest absolute entry."""
         return float(np.abs(a).max())
+
+    # Rows are here, and so is what is added up over them.
+
+    def dot_later(self, a: FloatArray, b: FloatArray) -> float:
+        """Return the sum over all entries of ``a * b``."""
+        return self.dot(a, b)
+
+    def column_sums_later(self, a: FloatArray) -> FloatArray:
+        """Return the sum over rows, shape (n_columns,)."""
+        return self.column_sums(a)
+
+    def known(self, *values: Any) -> tuple[Any, ...]:
+        """Return the numbers themselves."""
+        return values
 
     def basis(self) -> NumpyBasis:
         """Return a basis without vectors."""

@@ -13,6 +13,7 @@ from kpp.geometry import forest_blocks, linear_blocks, named_blocks
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.fold_out import LeaveOneFoldOut
 from kpp.models.interval_results import PredictionIntervals, PredictionSets
+from kpp.models.left_rows import n_fit_rows
 from kpp.models.linear import KPPLinearModel
 from kpp.models.penalties import alpha_of
 from kpp.models.regimes import regime_of
@@ -109,7 +110,7 @@ def linear_figures(model: KPPLinearModel) -> dict[str, Any]:
     task = (
         f"classification, {len(model.classes_)} classes" if is_classifier(model) else "regression"
     )
-    rows = f"{len(model.fit_rows_):,} in the linear layer"
+    rows = f"{n_fit_rows(model):,} in the linear layer"
     if regime_of(model).splits_rows and model.partition_rows_ is not None:
         rows += f", {len(model.partition_rows_):,} others for the trees"
     figures: dict[str, Any] = {"task": task, "regime": model.regime_, "rows": rows}

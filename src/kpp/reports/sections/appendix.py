@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
+from kpp.models.left_rows import n_fit_rows
 from kpp.reports.escaping import shown
 from kpp.reports.glossary import GLOSSARY
 from kpp.reports.subject import Subject
@@ -42,7 +43,7 @@ def make(subject: Subject, recipe: Mapping[str, Any] | None = None) -> dict[str,
             f"{subject.called}s": subject.n_rows,
             "columns of the table": int(subject.given.shape[1]),
             "columns of the model": int(subject.model.n_features_in_),
-            "rows of the fit": len(subject.model.fit_rows_),
+            "rows of the fit": n_fit_rows(subject.model),
             f"{subject.called}s have weights": subject.is_weighted,
         },
         "recipe": None if recipe is None else _recipe(recipe),

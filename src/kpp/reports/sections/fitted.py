@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kpp.models.left_rows import n_fit_rows
 from kpp.models.linear import KPPLinearModel
 from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
@@ -20,7 +21,7 @@ def make(subject: Subject) -> dict[str, Any]:
     n_nodes = sum(forest.n_nodes for forest in forests)
     kind = "classifier" if subject.is_classifier else "regressor"
     layer = "logistic regression" if subject.is_classifier else "ridge regression"
-    n_fit = len(model.fit_rows_)
+    n_fit = n_fit_rows(model)
     linear = model.additive_.linear
     n_terms = sum(len(block.terms) for block in linear)
     terms = f" and {count(n_terms, 'linear term')}" if linear else ""
