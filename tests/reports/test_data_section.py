@@ -62,4 +62,4 @@ def test_otherwise_the_rows_of_the_report(model, rows):
 def test_a_small_histogram():
     drawn = str(spark([0, 2, 4]))
     # Ten wide and 40 high: nothing, half and whole.
-    assert 'd="M19 40V20h9V40zM29 40V0h9V40z"' in drawn
+    assert 'd="M10 40V20h9V40zM20 40V0h9V40z"' in drawn

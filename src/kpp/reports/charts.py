@@ -325,8 +325,10 @@ def bar(share: float, kind: str = "first") -> Any:
 def spark(counts: list[int]) -> Any:
     """A histogram as small as a word, for a table: one path, so that many cost little."""
     most = max(counts)
-    bars = "".join(f"M{k}9 40V{40 - 40 * n / most:.0f}h9V40z" for k, n in enumerate(counts) if n)
+    bars = "".join(
+        f"M{10 * k} 40V{40 - 40 * n / most:.0f}h9V40z" for k, n in enumerate(counts) if n
+    )
     return markup(
-        f'<svg class="bar spark" viewBox="0 0 {10 * len(counts) + 10} 40" '
+        f'<svg class="bar spark" viewBox="0 0 {10 * len(counts)} 40" '
         f'preserveAspectRatio="none" aria-hidden="true"><path class="first" d="{bars}"/></svg>'
     )
