@@ -16,7 +16,16 @@ from kpp.geometry.maps import MapBlock, PathMap
 from kpp.io.additive import additive_with_leaves, check_classes
 from kpp.io.blends import BLEND, blend_fields, by_block, decode_blend
 from kpp.io.errors import CannotSaveError
-from kpp.io.fields import all_differ, floats, is_number, require, row_numbers, threads, whole
+from kpp.io.fields import (
+    all_differ,
+    floats,
+    integers,
+    is_number,
+    require,
+    row_numbers,
+    threads,
+    whole,
+)
 from kpp.io.fits import (
     CENTER,
     FITS,
@@ -64,6 +73,10 @@ LINEAR: FieldTable = {
     "fit_record": Field(since=2, default=None, inside=RECORD),
     "row_fingerprints_": Field(since=2, default=None),
     "constant_": Field(since=2, default=None),
+    # All values one after the other, and how many each column has.
+    "feature_values_": Field(since=2, default=None),
+    "feature_value_counts": Field(since=2, default=None),
+    "feature_decimals_": Field(since=2, default=None),
     "blend": Field(since=2, default=None, inside=BLEND),
     "fold_predictors": Field(since=2, default=None, inside=FOLD_PREDICTORS),
     "loss": Field(since=2, default=None, inside=LOSS),
@@ -79,6 +92,7 @@ LINEAR_ATTRIBUTES = {
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
     *("alpha_selection_", "fit_record_", "row_fingerprints_", "constant_", OUTPUT),
     *("blend_weights_", "blend_score_", "bare_fits_", "fold_predictors_", "loss_"),
+    *("feature_values_", "feature_decimals_"),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -208,7 +222,7 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     if fits is None and not isinstance(model.fits_, LostFits):
         raise CannotSaveError(f"Cannot save {where}: its linear layers are on trees of others.")
     fold_fits = model.fold_fits_
-    layers = {
+    layers: dict[str, Any] = {
         "fits": fits,
         "fold_fits": None if fold_fits is None else fits_fields(fold_fits, model, where),
         "center": center_fields(model, where),
@@ -221,6 +235,11 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
         layers["loss"] = of_loss
     if (of_folds := fold_predictor_fields(model, where)) is not None:
         layers["fold_predictors"] = of_folds
+    known = getattr(model, "feature_values_", None)
+    if known is not None:
+        layers["feature_values_"] = np.concatenate([*known, []])
+        layers["feature_value_counts"] = np.array([len(own) for own in known])
+        layers["feature_decimals_"] = model.feature_decimals_
     return fields | {
         **{name: writer.value(value, f"{where}.{name}") for name, value in layers.items()},
         **{name: writer.value(getattr(model, name, None), f"{where}.{name}") for name in kept},
@@ -382,6 +401,21 @@ def _sample(model: Any, fields: Fields, n_rows: int) -> None:
     right = isinstance(missing, np.ndarray) and missing.dtype == bool and missing.shape == columns
     require(right, "missing_columns_ must be a boolean for each column")
     model.missing_columns_ = missing
+    if fields["feature_values_"] is not None:
+        _set_known_values(model, fields)
+
+
+def _set_known_values(model: KPPLinearModel, fields: dict[str, Any]) -> None:
+    """Values of the columns, of files that have them."""
+    values, decimals = fields["feature_values_"], fields["feature_decimals_"]
+    columns = (model.n_features_in_,)
+    counts = integers(fields["feature_value_counts"], "feature_value_counts", columns, 0, 2**31)
+    floats(values, "feature_values_", (int(counts.sum()),))
+    parts = np.split(values, np.cumsum(counts)[:-1])
+    rising = all((np.diff(own) > 0).all() for own in parts)
+    require(rising, "feature_values_ must be in rising order")
+    integers(decimals, "feature_decimals_", columns, -1, 127)
+    model.feature_values_, model.feature_decimals_ = parts, decimals
 
 
 def _all_among(rows: AnyArray, known: AnyArray) -> bool:
