@@ -28,10 +28,17 @@ def drawn(result: object) -> str:
 
 
 class Shown:
-    """A result that a notebook shows; a dataclass without a view of its own, field by field."""
+    """A result that a notebook shows, and ``print`` as plain text: the same figures.
+
+    A dataclass without a view of its own is shown field by field.
+    """
 
     def _repr_html_(self) -> str:
         return drawn(self)
+
+    def __str__(self) -> str:
+        written: str = import_module("kpp.views.text").plain(drawn(self))
+        return written
 
 
 class ShowsItsFit(BaseEstimator):

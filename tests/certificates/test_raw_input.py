@@ -586,7 +586,7 @@ def test_a_change_by_the_tolerance_itself_is_a_change():
 
     NEW = [[1.5, 5.0], [0.5, 5.0], [1.0, 6.0], [1.4375, 4.0625]]
     tolerance = np.array([0.5, 1.0])  # a change by less counts as none
-    found = raw_input._answers_differ(Answers(), ["old"] * 4, ["new"] * 4, tolerance)
+    found = raw_input.answers_differ(Answers(), ["old"] * 4, ["new"] * 4, tolerance)
     assert found.tolist() == [True, True, True, False]
 
 

@@ -79,6 +79,10 @@ def test_a_row_as_json(run, folder, name, row):
     assert data["residual"] < 1e-12
     rules = data["rules_baseline"] + sum(r["contribution"] for r in data["rules"])
     assert rules + data["other_rules"]["contribution"] == pytest.approx(data["score"], abs=1e-12)
+    # In the words of the table, and never in those of the preparation.
+    prepared = load(folder / f"{name}.kpp")[0].all_outputs_
+    made = [n for n in prepared if n not in sums and not n.startswith(HOSTILE)]
+    assert not any(n in rule["rule"] for n in made for rule in data["rules"])
     raw = pd.read_csv(folder / f"{name}.csv").iloc[row]
     assert data["id"] == row % 160
     values = {c["column"]: c["value"] for c in data["contributions"]}

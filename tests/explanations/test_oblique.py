@@ -11,8 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kpp import KPPRegressor, collapse, explain, explain_distance, explain_rules, path_distance
-from kpp.explanations._conditions import Condition, Wording
+from kpp.explanations._conditions import Condition
 from kpp.explanations._sums import write_sum
+from kpp.explanations._wording import Wording
 from kpp.forest import Forest, ObliqueForestRegressor, Tree
 from kpp.forest.columns import terms_of
 

@@ -168,8 +168,13 @@ def test_rules_and_training_rows(pipeline):
     inner, row = pipeline[-1], TEXTS.iloc[[7]]
     at = pipeline[:-1].transform(row)
     rules, plain = explain_rules(pipeline, row), explain_rules(inner, at)
-    assert [rule.contribution for rule in rules.rules] == [r.contribution for r in plain.rules]
-    assert any("colour_" in rule.text for rule in rules.rules)
+    everything = explain_rules(pipeline, row, top=10**6), explain_rules(inner, at, top=10**6)
+    nodes, own_nodes = ({n for r in found.rules for n in r.nodes} for found in everything)
+    assert nodes == own_nodes
+    assert rules.score == plain.score
+    texts = [rule.text for rule in everything[0].rules]
+    assert any("colour = " in text or "colour is not " in text for text in texts)
+    assert not any("colour_" in text for text in texts)
     found, own = explain_training_rows(pipeline, row), explain_training_rows(inner, at)
     np.testing.assert_array_equal(found.all_contributions, own.all_contributions)
     np.testing.assert_array_equal(

@@ -3,9 +3,11 @@
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from explanations.fitted_models import fitted
 
+from kpp import KPPRegressor
 from kpp.explanations import (
     Attribution,
     AttributionBarDisplay,
@@ -160,8 +162,9 @@ def test_rules():
     explanation = explain_rules(model, X[2], top=4)
     assert bars(display).tolist() == [rule.contribution for rule in explanation.rules]
     labels = row_labels(display)
-    assert labels[:4] == [wrap(rule.text) for rule in explanation.rules]
-    assert all(label.count("\n") <= 1 for label in labels)
+    told = [f"{r.text} [{r.count}]" if r.count else r.text for r in explanation.rules]
+    assert labels[:4] == [wrap(text) for text in told]
+    assert all(label.count("\n") <= 2 for label in labels)
     assert labels[4] == f"{explanation.n_other} other rules"
     assert number(explanation.remainder, signed=True) in texts(display)
     assert f"{explanation.rules[0].support:.1%}" in texts(display)
@@ -260,7 +263,29 @@ def test_helpers():
     assert shorten("x" * 100, 60).count("x") < 60
     assert shorten("$5") == r"\$5"
     assert wrap("x > 1 and y <= 2") == "x > 1 and y <= 2"
-    assert wrap(" and ".join(["x > 1"] * 40)).count("\n") == 1
+    long = wrap(" and ".join(f"x{k} > 0.{k}" for k in range(40)))
+    assert long.count("\n") == 2
+    # No number is cut: conditions are there or not.
+    parts = long.replace("\n", " ").split(" and ")
+    listed = {f"x{k} > 0.{k}" for k in range(40)}
+    assert [part for part in parts if part not in listed] == [f"({41 - len(parts)} more)"]
+
+
+def overlaps(texts):
+    """Pairs of texts whose boxes have a common part."""
+    boxes = [text.get_window_extent() for text in texts if text.get_text()]
+    return [(a, b) for k, a in enumerate(boxes) for b in boxes[:k] if a.overlaps(b)]
+
+
+def test_rules_with_long_names_do_not_overlap():
+    model, X = fitted("regression")
+    names = [f"a rather long name of the column number {j}" for j in range(X.shape[1])]
+    frame = pd.DataFrame(X, columns=names)
+    long = KPPRegressor("extra-trees", n_estimators=5, alpha=0.1, random_state=0)
+    long.fit(frame, model.predict(X))
+    display = RuleDisplay.from_estimator(long, frame.iloc[[2]], top=8)
+    display.figure_.canvas.draw()
+    assert not overlaps([*display.ax_.get_yticklabels(), *display.ax_.texts])
     shown, others = largest(np.array([1.0, -5.0, 2.0, 0.5]), 3)
     assert (shown.tolist(), others.tolist()) == ([1, 2], [0, 3])
     offset = spread_out(np.array([1.0, 1.0, 1.0, 9.0]))

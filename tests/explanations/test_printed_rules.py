@@ -34,11 +34,18 @@ def holds(text, frame, known=None):
 
 
 def _part_holds(part, frame, known):
-    words = part.removeprefix("(").removesuffix(")").split(" or ")
+    part = part.removeprefix("(").removesuffix(")")
+    words = part.split(" or ")
     name = next(w for w in re.split(r"[ ,{}]", words[0]) if w in frame.columns)
     column = frame[name]
     missing = column.isna().to_numpy()
     other = ~missing & ~column.isin(known[name]).to_numpy() if name in known else missing & False
+    if (
+        negated := re.fullmatch(rf"{name} is (not|missing or not|missing or not in) (.*)", part)
+    ) and (negated[2] != "missing"):
+        values = negated[2].removeprefix("{").removesuffix("}").split(", ")
+        differs = ~column.astype(object).map(str).isin(values).to_numpy() & ~missing
+        return differs | missing if "missing" in negated[1] else differs
     if f"{name} is " in words[0]:
         what = words[0].removeprefix(f"{name} is ")
         if what == "not missing":
@@ -55,7 +62,7 @@ def _part_holds(part, frame, known):
 
 
 def _condition_holds(text, name, column):
-    if match := re.fullmatch(rf"{name} (=|!=|in|not in) (.*)", text):
+    if match := re.fullmatch(rf"{name} (=|in|not in) (.*)", text):
         values = match[2].removeprefix("{").removesuffix("}").split(", ")
         found = column.astype(object).map(str).isin(values).to_numpy()
         return found if match[1] in ("=", "in") else ~found

@@ -10,7 +10,9 @@ from sklearn.exceptions import NotFittedError
 
 from kpp import KPPClassifier, KPPRegressor
 from kpp.explanations import explain, explain_rules
-from kpp.explanations._conditions import Condition, Wording, cells_of_path
+from kpp.explanations._conditions import Condition, cells_of_path
+from kpp.explanations._decimals import KnownColumns
+from kpp.explanations._wording import Wording
 from kpp.forest import Forest, Tree
 
 ALL = 10**6
@@ -194,7 +196,7 @@ def categories(values, missing):
         (Condition(0, -np.inf, np.inf, None, True), "any row"),
         (categories("", True), "colour is missing"),
         (categories("b", False), "colour = b"),
-        (categories("abc", False), "colour != d"),
+        (categories("abc", False), "colour is not d"),
         (categories("abcd", False), "colour is not missing"),
     ],
 )
@@ -213,7 +215,7 @@ def test_words_for_one_column(condition, expected):
         (categories("b", False), "colour = b"),
         (categories("b", True), "colour = b or missing or other"),
         # What is not d may be unknown, too: this must say so by itself.
-        (categories("abc", True), "colour != d or missing"),
+        (categories("abc", True), "colour is missing or not d"),
         (categories("abc", False), "colour in {a, b, c}"),
         (categories("abcd", False), "colour is neither missing nor other"),
         (categories("abcd", True), "any row"),
@@ -241,7 +243,7 @@ def stumps(*thresholds, dtype="float64"):
 
 def printed(forests, t, value=np.nan, spread=1.0):
     """How x <= t is printed."""
-    wording = Wording(forests, ("x",), [value], spread=np.array([spread]))
+    wording = Wording(forests, ("x",), [value], known=KnownColumns(np.array([spread])))
     return wording.cell((Condition(0, high=float(t), missing=False),))
 
 
@@ -314,7 +316,9 @@ def test_the_same_split_in_two_precisions_is_printed_alike():
 
 def test_printed_thresholds_stay_in_order():
     model, X = fitted("regression")
-    wording = Wording([model.forest_], explain(model, X).feature_names, spread=X.std(axis=0))
+    wording = Wording(
+        [model.forest_], explain(model, X).feature_names, known=KnownColumns(X.std(axis=0))
+    )
     forest = wording.forests[0]
     for column in range(10):
         exact = np.unique(forest.threshold[forest.feature == column])

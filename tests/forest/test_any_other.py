@@ -12,7 +12,8 @@ import kpp
 from kpp import KPPClassifier, KPPRegressor
 from kpp.certificates import certify_raw
 from kpp.explanations import explain_rules
-from kpp.explanations._conditions import Wording, cells_of_path
+from kpp.explanations._conditions import cells_of_path
+from kpp.explanations._wording import Wording
 from kpp.forest import Forest, Tree
 from kpp.forest.coded import CodedRows
 from kpp.forest.encoding import Encoding
@@ -317,7 +318,7 @@ def test_words():
     forest = stump(known, [0, 2], missing_left=False)
     wording = Wording([forest], ("kind", "x"))
     assert wording.categories[0] == [2, 7, AnyOther.CODE]
-    assert wording.cell(cells_of_path(forest, 1, wording.categories)[0][1]) == "kind != 2"
+    assert wording.cell(cells_of_path(forest, 1, wording.categories)[0][1]) == "kind is not 2"
     mixed = stump(with_other(["t", 2], AnyOther.NAME), [0], missing_left=False)
     assert Wording([mixed], ("kind", "x")).categories[0][-1] is AnyOther.NAME
 

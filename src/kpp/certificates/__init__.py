@@ -1,6 +1,7 @@
 """Section 6 of the paper and beyond: how far an input may move before the answer changes."""
 
 from kpp.certificates.certify import Certificate, Crossing, certify
+from kpp.certificates.changes import Change, changes_to
 from kpp.certificates.curves import (
     CurveBand,
     RobustnessCurve,
@@ -18,6 +19,7 @@ from kpp.certificates.raw_input import RawCertificate, certify_raw
 
 __all__ = [
     "Certificate",
+    "Change",
     "Crossing",
     "CurveBand",
     "RawCertificate",
@@ -25,6 +27,7 @@ __all__ = [
     "RobustnessCurveDisplay",
     "certify",
     "certify_raw",
+    "changes_to",
     "combine_curves",
     "lipschitz_bound",
     "lipschitz_constant",

@@ -216,8 +216,8 @@ def _certificate(
     if found.any():
         which = np.flatnonzero(found)
         numerical = np.flatnonzero(~search.splits.is_categorical)
-        points = _rows_like(rows.X, search.point, which, numerical)
-        changed = _answers_differ(question.model, rows.take(which), points, tolerance)
+        points = rows_like(rows.X, search.point, which, numerical)
+        changed = answers_differ(question.model, rows.take(which), points, tolerance)
         lost = which[~changed]
         found[lost], search.upper[lost], search.point[lost] = False, np.inf, np.nan
     if search.splits.forest.categories:
@@ -258,7 +258,7 @@ def _check_scale(model: KPPLinearModel, scale: Any, n_features: int) -> FloatArr
     return unit
 
 
-def _answers_differ(
+def answers_differ(
     model: KPPLinearModel, rows: RoutedRows, points: Any, tolerance: FloatArray | None
 ) -> BoolArray:
     """Whether the model itself answers differently at the points found."""
@@ -269,7 +269,7 @@ def _answers_differ(
     return (change >= tolerance).any(axis=1)
 
 
-def _rows_like(X: Any, point: FloatArray, rows: OffsetArray, numerical: OffsetArray) -> Any:
+def rows_like(X: Any, point: FloatArray, rows: OffsetArray, numerical: OffsetArray) -> Any:
     """The points as rows of the kind that X holds.
 
     Categories stay as they were given: a point has their codes, which are not their values, also

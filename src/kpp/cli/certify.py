@@ -10,10 +10,12 @@ import numpy as np
 from kpp import certify, certify_raw
 from kpp._optional import optional
 from kpp._typing import AnyArray
-from kpp.certificates import Certificate, RawCertificate
+from kpp.certificates import Certificate, Change, RawCertificate, changes_to
 from kpp.cli.console import Terminal
 from kpp.cli.files import read_rows, show_table, table_output
+from kpp.explanations.words import SplitWords
 from kpp.models.asking import Question
+from kpp.models.meanings import CATEGORY
 from kpp.tables.columns import free_name, take_row
 from kpp.tables.errors import UserError
 from kpp.tables.numbers import short
@@ -66,13 +68,16 @@ def run_certify(
                 progress=progress,
             )
     prediction = given.model.predict(at)
+    changes = None
+    if row is not None and boxes is not None:
+        changes = changes_to(given.question, at, boxes)
     frame = _table(given, which, prediction, certificate, boxes, id_column)
     if out is not None:
         show_table(frame, out, terminal, what="Certificates")
     if terminal.json:
-        terminal.result(_data(given, row, frame, certificate, boxes, top, scale))
+        terminal.result(_data(given, row, frame, certificate, boxes, top, scale, changes))
     elif row is not None:
-        _show_row(given, row, prediction[0], certificate, boxes, top, scale, terminal)
+        _show_row(given, row, prediction[0], certificate, boxes, top, scale, changes, terminal)
     elif out is None:
         show_table(frame, None, terminal, what="Certificates")
     return 0
@@ -137,6 +142,7 @@ def _data(
     boxes: RawCertificate | None,
     top: int,
     scale: str,
+    changes: list[Change] | None,
 ) -> dict[str, Any]:
     data: dict[str, Any] = {
         "metric": certificate.metric,
@@ -150,27 +156,31 @@ def _data(
     if row is not None:
         data["splits_to_cross"] = [
             {"column": column, "now": now, "distance": distance, "change": change}
-            for column, now, distance, change in _crossings(rows, certificate, top)
+            for column, now, distance, change in _crossings(rows, row, certificate, top)
         ]
         if boxes is not None:
             data["box"] = [
                 {"column": name, "lower": low, "value": value, "upper": high}
                 for name, low, value, high in _box(rows, row, boxes)
             ]
+            data["changes"] = None if changes is None else [vars(change) for change in changes]
     return data
 
 
 def _crossings(
-    rows: Rows, certificate: Certificate, top: int
+    rows: Rows, row: int, certificate: Certificate, top: int
 ) -> list[tuple[str, str, float, float]]:
-    names = rows.question.names
+    """Splits to cross: the column of the table, what holds now, how far, what it takes off."""
+    names, words = rows.question.names, SplitWords(rows.question, rows.at(slice(row, row + 1)))
     found = []
     for c in certificate.splits_to_cross(0)[:top]:
         side = "<=" if c.goes_left else ">"
         now = f"{side} {short(c.threshold, 6)}" if np.isfinite(c.threshold) else "its category"
+        if np.isfinite(c.threshold) and not c.terms:
+            now = words.side(c.feature, c.threshold, c.goes_left)
         if c.tree < 0 and np.isnan(c.threshold):  # a linear term of what misses
             now = "not missing" if c.goes_left else "missing"
-        tested = _sum(c.terms, names) if c.terms else names[c.feature]
+        tested = _sum(c.terms, names) if c.terms else words.column(c.feature)
         found.append((tested, now, c.distance, c.change))
     return found
 
@@ -192,6 +202,31 @@ def _box(rows: Rows, row: int, boxes: RawCertificate) -> list[tuple[str, float, 
     return [(names[j], float(lower[j]), float(values[j]), float(upper[j])) for j in order]
 
 
+def _sides(rows: Rows, row: int, boxes: RawCertificate) -> list[tuple[str, str, str, str]]:
+    """The certified box in the words of the table; a category that may change has no side."""
+    meanings, found, told = rows.question.meanings, [], set()
+    places = {name: j for j, name in enumerate(rows.question.names)}
+    for name, low, value, high in _box(rows, row, boxes):
+        one = meanings[places[name]]
+        low, value, high = (one.before(end) for end in (low, value, high))
+        if one.kind != CATEGORY:
+            found.append((one.name, short(low, 6), short(value, 6), short(high, 6)))
+        elif one.source not in told and not (low <= 0 and high >= 1):
+            told.add(one.source)
+            own = rows.raw[one.source].iloc[row] if one.source in rows.raw else ""
+            found.append((one.source, "stays", str(own), "stays"))
+    return found
+
+
+def counterexample(question: Question, prediction: Any, changes: list[Change]) -> str:
+    """Tell in a sentence which values would have to be others."""
+    other = "another class" if question.is_classifier else "a value outside the tolerance"
+    if question.is_classifier and len(question.model.classes_) == 2:
+        first, second = question.model.classes_.tolist()
+        other = str(second if prediction == first else first)
+    return f"It would be {other} if {' and '.join(map(str, changes))}."
+
+
 def _unit(scale: str) -> str:
     return (
         "standard deviations of each column in the training rows"
@@ -208,6 +243,7 @@ def _show_row(
     boxes: RawCertificate | None,
     top: int,
     scale: str,
+    changes: list[Change] | None,
     terminal: Terminal,
 ) -> None:
     to = _changes_to(rows.question, int(certificate.nearest[0]))
@@ -223,7 +259,7 @@ def _show_row(
             ("changes first to", "nothing" if to is None else str(to)),
         ]
     )
-    crossings = _crossings(rows, certificate, top)
+    crossings = _crossings(rows, row, certificate, top)
     if crossings:
         terminal.line()
         terminal.heading("Splits that a change of the answer would cross")
@@ -241,10 +277,9 @@ def _show_row(
                 ("unit", _unit(scale)),
             ]
         )
-        sides = [
-            (name, short(low, 6), short(value, 6), short(high, 6))
-            for name, low, value, high in _box(rows, row, boxes)
-        ]
+        if changes:
+            terminal.line(counterexample(rows.question, prediction, changes))
+        sides = _sides(rows, row, boxes)
         if sides:
             terminal.table(["column", "from", "now", "to"], sides[:top], right=(1, 2, 3))
             more = f" ({len(sides) - top} columns more: --json lists all)" * (len(sides) > top)
@@ -252,9 +287,10 @@ def _show_row(
                 f"While every column stays between its sides{more}, and columns without spread "
                 "stay as they are, the answer stays. Sides are shown rounded."
             )
-        terminal.line(
-            "Columns are those that the model sees: categories and parts of dates are columns of "
-            "their own, in single precision."
-        )
+        if rows.question.preparation is not None:
+            terminal.line(
+                "The radius is one of the columns that the model sees: categories and parts of "
+                "dates are columns of their own, in single precision."
+            )
     terminal.line()
     terminal.line("That is about this model's answer, not about whether it is right.")

@@ -84,7 +84,7 @@ def explain_one(rows: Rows, row: int, *, level: str, label: str | None, top: int
     at = rows.at(slice(row, row + 1))
     prediction = rows.model.predict(at)[0]
     output = _output(rows.question, label, prediction)
-    rules = explain_rules(rows.model, at, top=top, output=output)
+    rules = explain_rules(rows.question, at, top=top, output=output)
     data: dict[str, Any] = {
         "data": rows.name,
         "row": row,
@@ -117,7 +117,12 @@ def explain_one(rows: Rows, row: int, *, level: str, label: str | None, top: int
         data["nodes"] = [{"node": text, "contribution": value} for text, value, _ in lines[1:]]
     if level != "node":
         data["rules"] = [
-            {"rule": r.text, "contribution": r.contribution, "support": r.support}
+            {
+                "rule": r.text,
+                "contribution": r.contribution,
+                "support": r.support,
+                "trees": r.n_trees,
+            }
             for r in rules.rules
         ]
         data["rules_baseline"] = rules.baseline
@@ -155,12 +160,18 @@ def show_one(data: dict[str, Any], top: int, terminal: Terminal) -> None:
         terminal.line()
         terminal.heading("Rules that moved it most (the same score, cut in another way)")
         lines = [
-            (f"{r['contribution']:+.4g}", f"{r['support']:.1%}", r["rule"]) for r in data["rules"]
+            (
+                f"{r['contribution']:+.4g}",
+                f"{r['support']:.1%}",
+                str(r["trees"] or ""),
+                r["rule"],
+            )
+            for r in data["rules"]
         ]
         other = data["other_rules"]
-        lines.append((f"{other['contribution']:+.4g}", "", f"({other['n']} other rules)"))
-        lines.insert(0, (f"{data['rules_baseline']:+.4g}", "", BASELINE))
-        terminal.table(["adds", "rows", "rule"], lines, right=(0, 1))
+        lines.append((f"{other['contribution']:+.4g}", "", "", f"({other['n']} other rules)"))
+        lines.insert(0, (f"{data['rules_baseline']:+.4g}", "", "", BASELINE))
+        terminal.table(["adds", "rows", "trees", "rule"], lines, right=(0, 1, 2))
     terminal.line()
     terminal.line(
         "An exact account of this model's score, not of causes. Regime: " + data["regime"] + "."
@@ -285,7 +296,7 @@ def _long(rows: Rows, level: str, label: str | None, top: int, id_column: str | 
         one = at.take([row])
         output = _output(rows.question, label, predicted[row])
         if level == "rules":
-            rules = explain_rules(rows.model, one, top=top, output=output)
+            rules = explain_rules(rows.question, one, top=top, output=output)
             lines = rules.to_frame().itertuples(index=False)
         else:
             lines = _node_lines(_attribution(rows, one, output, "node"), 0, top)

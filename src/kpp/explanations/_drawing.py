@@ -10,11 +10,12 @@ import numpy as np
 
 from kpp._axes import axes_or_new
 from kpp._checks import is_missing
+from kpp._colours import DOWN, UP
 from kpp._numbers import MINUS, significant
 from kpp._typing import AnyArray, FloatArray
+from kpp.explanations._rule import shorten_rule
 
-# Okabe and Ito's blue and vermilion: told apart with any colour vision, and in grey.
-LOWER, HIGHER, NEUTRAL = "#0072B2", "#D55E00", "#666666"
+LOWER, HIGHER, NEUTRAL = DOWN, UP, "#666666"
 COLOUR_MAP = "viridis"
 ROW_HEIGHT = 0.36
 
@@ -34,8 +35,8 @@ class Display:
     ax_: Any = field(init=False, repr=False, default=None)
     figure_: Any = field(init=False, repr=False, default=None)
 
-    def new_axes(self, ax: Any, n_rows: int, width: float = 7.0) -> Any:
-        """Return the axes to draw on, and remember them."""
+    def new_axes(self, ax: Any, n_rows: float, width: float = 7.0) -> Any:
+        """Return the axes to draw on, with room for so many rows, and remember them."""
         height = 1.1 + ROW_HEIGHT * n_rows
         self.ax_, self.figure_ = axes(ax, type(self).__name__, height, width)
         return self.ax_
@@ -75,8 +76,9 @@ def shorten(text: str, most: int = 60) -> str:
 
 
 def wrap(text: str) -> str:
-    """Break a long rule into two lines; a longer one loses its middle."""
-    return textwrap.fill(shorten(text, 115), 62)
+    """Break a long rule into lines; a longer one loses conditions from its middle."""
+    text = shorten(shorten_rule(text, 170), 240)
+    return textwrap.fill(text, 62)
 
 
 def others(n_others: int) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from kpp._compile import compiled, loop_helper
-from kpp.forest.layout import NUMERICAL
 
 
 @compiled("in i4[,]; in i4[]; in i4[]; in i8[]; in i4[]; in f8[]; in f8[]; i8; i8; out f8[,]")
@@ -90,48 +89,72 @@ def mixed(bits: Any) -> Any:
 
 
 @loop_helper
-def code_of(column: Any, low: Any, high: Any, missing: Any, is_exact: Any) -> Any:
+def code_of(column: Any, low: Any, high: Any, missing: Any) -> Any:
     """A number that conditions on a column share if they read the same."""
     code = mixed(np.uint64(2 * column + 1))
     if missing:
         code = mixed(code + np.uint64(1))
     # An infinite bound is not printed, whichever it is. A float's hash is that of its value, not of
     # its bits: both zeros have the same.
-    if is_exact and not np.isinf(low):
+    if not np.isinf(low):
         code = mixed(code + np.uint64(hash(low)))
     code = mixed(code + np.uint64(3))
-    if is_exact and not np.isinf(high):
+    if not np.isinf(high):
         code = mixed(code + np.uint64(hash(high)))
     return code
 
 
-@compiled("Nodes; in u1[]; in b1[]; in i4[]; b1; out i4[]; out i4[]; out u8[]; out i8[]")
+@loop_helper
+def set_code(slot: Any, members: Any, missing: Any) -> Any:
+    """A number that sets of categories of a slot share if they are the same."""
+    code = mixed(np.uint64(2 * slot + 1) + np.uint64(5))
+    if missing:
+        code = mixed(code + np.uint64(1))
+    return mixed(code + members)
+
+
+@compiled(
+    "Nodes; in f8[]; in u1[]; in i4[]; in i4[]; in f8[]; in f8[]; in f8[]; in u8[]; in b1[]; "
+    "in i4[]; out i4[]; out i4[]; out u8[]; out b1[]; out i8[]"
+)
 def cells_of_leaves(
     nodes: Any,
-    split_kind: Any,
+    bounds: Any,
+    kind: Any,
+    slot: Any,
+    bit: Any,
+    zero: Any,
+    unit: Any,
+    slack: Any,
+    kept: Any,
     is_told: Any,
     leaves: Any,
-    is_exact: Any,
     path_node: Any,
     path_tree: Any,
     path_code: Any,
+    by_words: Any,
     n_path: Any,
 ) -> None:
     """List the nodes below the roots on the paths to some leaves, one of each tree, with codes.
 
     Cells that read the same have the same code, which is the sum of those of their conditions;
-    others hardly ever have. Splits that are no threshold on a column are left out of the codes, and
-    so are, unless `is_exact`, the thresholds themselves. `is_told` are the columns whose conditions
+    of two others it is the same by a chance of 2**-64. `bounds` stand for the thresholds, and the
+    columns are read as `Sets` says. Below a split that is read in none of these ways, `by_words` is
+    set and the code is that of the other conditions. `is_told` are the columns whose conditions
     say whether a missing value fulfils them. `n_path` is the number of nodes: more than fit where
     it exceeds the length of the arrays, which are then to be made longer.
     """
     tree_offsets, parent, left = nodes.tree_offsets, nodes.parent, nodes.left
     feature, threshold = nodes.feature, nodes.threshold
     missing_left = nodes.missing_left
+    category_offsets, category_bits = nodes.category_offsets, nodes.category_bits
     n_columns = is_told.size
+    one, none = np.uint64(1), np.uint64(0)
+    unseen = one << np.uint64(63)
     low = np.full(n_columns, -np.inf)
     high = np.full(n_columns, np.inf)
     missing = np.ones(n_columns, np.bool_)
+    members = kept.copy()
     code = np.zeros(n_columns, np.uint64)
     n_path[0] = 0
     for tree in range(tree_offsets.size - 1):
@@ -150,24 +173,95 @@ def cells_of_leaves(
             path_tree[place] = tree
             v = parent[v]
         # From the root down, because conditions narrow from split to split.
-        total = np.uint64(0)
+        total = none
+        in_words = False
         for place in range(first, first + depth):
             v = path_node[place]
             above = parent[v]
-            if split_kind[above] == NUMERICAL:
-                j = feature[above]
+            j = feature[above]
+            if j < 0 or kind[j] == 4:
+                in_words = True
+            else:
                 goes_left = v == left[above]
-                missing[j] = missing[j] and missing_left[above] == goes_left
-                if goes_left:
-                    high[j] = min(high[j], threshold[above])
+                s = slot[j]
+                missing[s] = missing[s] and missing_left[above] == goes_left
+                told = missing[s] and is_told[j]
+                total -= code[s]
+                if kind[j] == 0:
+                    if goes_left:
+                        high[s] = min(high[s], bounds[above])
+                    else:
+                        low[s] = max(low[s], bounds[above])
+                    code[s] = code_of(s, low[s], high[s], told)
                 else:
-                    low[j] = max(low[j], threshold[above])
-                total -= code[j]
-                code[j] = code_of(j, low[j], high[j], missing[j] and is_told[j], is_exact)
-                total += code[j]
+                    inside = none
+                    if kind[j] == 3:
+                        # Words of 32 bits, no more than two of them.
+                        for k in range(category_offsets[above], category_offsets[above + 1]):
+                            shift = np.uint64(32 * (k - category_offsets[above]))
+                            inside |= np.uint64(category_bits[k]) << shift
+                    else:
+                        t = (threshold[above] - zero[j]) / unit[j] + slack[j]
+                        own = one << np.uint64(bit[j])
+                        if kind[j] == 1:
+                            inside = (own if t >= 1 else none) | (~own if t >= 0 else none)
+                        elif t >= 0:
+                            inside = ~none if t >= 63 else (one << np.uint64(np.floor(t) + 1)) - one
+                    if not goes_left:
+                        inside = ~inside
+                    members[s] &= inside | unseen
+                    code[s] = set_code(s, members[s], told)
+                total += code[s]
             path_code[place] = total
+            by_words[place] = in_words
         for place in range(first, first + depth):
-            above = parent[path_node[place]]
-            if split_kind[above] == NUMERICAL:
-                j = feature[above]
-                low[j], high[j], missing[j], code[j] = -np.inf, np.inf, True, np.uint64(0)
+            j = feature[parent[path_node[place]]]
+            if j >= 0:
+                s = slot[j]
+                low[s], high[s], missing[s], code[s] = -np.inf, np.inf, True, none
+                members[s] = kept[s]
+
+
+@compiled("in i4[]; in i4[]; in i8[]; in i4[]; b1; out i4[]; out i4[]; out b1[]")
+def columns_of_paths(
+    parent: Any,
+    variable: Any,
+    term_offsets: Any,
+    term_columns: Any,
+    last_two: Any,
+    first: Any,
+    second: Any,
+    is_more: Any,
+) -> None:
+    """The columns that the splits above each node test: one, two, or more.
+
+    `first` and `second` are two of them in rising order, -1 where there are fewer, and `is_more`
+    where there are others besides. With `last_two` the two are those nearest to the node, and
+    there are no others. Parents stand before their children.
+    """
+    nearest = np.full(parent.size, -1, np.int32)
+    before = np.full(parent.size, -1, np.int32)
+    for v in range(parent.size):
+        above = parent[v]
+        is_more[v] = False
+        if above < 0:
+            first[v], second[v] = -1, -1
+            continue
+        near, far, more = nearest[above], before[above], is_more[above]
+        n_terms = 1
+        if variable[v] < 0:
+            n_terms = term_offsets[above + 1] - term_offsets[above]
+        for k in range(n_terms):
+            j = variable[v]
+            if variable[v] < 0:
+                j = term_columns[term_offsets[above] + k]
+            if j == near:
+                continue
+            if j == far or far < 0 or last_two:
+                near, far = j, near
+            else:
+                more = True
+        nearest[v], before[v], is_more[v] = near, far, more
+        first[v], second[v] = near, far
+        if far >= 0 and far < near:
+            first[v], second[v] = far, near

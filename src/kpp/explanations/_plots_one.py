@@ -9,6 +9,7 @@ import numpy as np
 
 from kpp._typing import FloatArray
 from kpp.explanations import _drawing as draw
+from kpp.explanations._rule import Rule
 from kpp.explanations.attribution import column_of
 from kpp.explanations.distances import DistanceExplanation, explain_distance
 from kpp.explanations.explain import as_given, explain_rows
@@ -243,15 +244,22 @@ class RuleDisplay(draw.Display):
         display : RuleDisplay
         """
         explanation = self.explanation
-        lines = [(rule.text, rule.contribution, rule.support) for rule in explanation.rules]
-        ax = self.new_axes(ax, len(lines) + 1, width=9.0)
+        lines = [
+            (f"{rule.text} [{rule.count}]" if rule.count else rule.text, *_numbers(rule))
+            for rule in explanation.rules
+        ]
+        labels = [draw.wrap(text) for text, _, _ in lines]
+        labels.append(draw.wrap(explanation.others))
+        # All rows are as high as the one with most lines of text.
+        most = max(label.count("\n") + 1 for label in labels)
+        ax = self.new_axes(ax, len(labels) * (1 + 0.45 * (most - 1)), width=9.0)
         values = np.array([value for _, value, _ in lines])
         colours = [draw.HIGHER if value > 0 else draw.LOWER for value in values]
         ax.barh(range(len(lines)), values, color=colours, height=0.7)
         ax.axvline(0, color=draw.NEUTRAL, lw=0.8)
         # The others get no bar: many small rules together would dwarf the listed ones.
         lines.append((explanation.others, explanation.remainder, np.nan))
-        draw.label_rows(ax, [draw.wrap(text) for text, _, _ in lines])
+        draw.label_rows(ax, labels)
         reach = np.abs(values).max(initial=0.0) or 1.0
         low, high = values.min(initial=0.0), values.max(initial=0.0)
         ax.set_xlim(low - 0.25 * reach, high + 0.25 * reach)
@@ -293,6 +301,10 @@ class RuleDisplay(draw.Display):
             color=draw.NEUTRAL,
             annotation_clip=False,
         )
+
+
+def _numbers(rule: Rule) -> tuple[float, float]:
+    return rule.contribution, rule.support
 
 
 @dataclass(eq=False)

@@ -12,12 +12,14 @@ from kpp.explanations._plots_many import (
     DependenceDisplay,
 )
 from kpp.explanations._plots_one import DistanceDisplay, RuleDisplay, WaterfallDisplay
+from kpp.explanations._plots_pairs import InteractionDisplay
 
 __all__ = [
     "AttributionBarDisplay",
     "BeeswarmDisplay",
     "DependenceDisplay",
     "DistanceDisplay",
+    "InteractionDisplay",
     "RuleDisplay",
     "WaterfallDisplay",
 ]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
-from kpp._checks import is_missing
 from kpp._optional import optional
 from kpp._shown import Shown
 from kpp._typing import FloatArray
-from kpp.explanations._conditions import Cell, Vocabulary, Wording
+from kpp.explanations._conditions import Cell
+from kpp.explanations._decimals import KnownColumns
+from kpp.explanations._linear_rules import linear_rules, values_of
 from kpp.explanations._paths import RowPaths, merged
-from kpp.explanations.attribution import column_of
+from kpp.explanations._rule import Rule
+from kpp.explanations._wording import Vocabulary, Wording
 from kpp.explanations.checks import check_top
 from kpp.explanations.explain import baseline_of
 from kpp.explanations.outputs import Output, choose_output
@@ -23,32 +27,6 @@ from kpp.geometry.maps import PathMap
 from kpp.models.asking import Question, ask
 from kpp.scores import RoutedRows
 from kpp.solvers import log_loss
-
-
-@dataclass(frozen=True)
-class Rule(Shown):
-    """One cell, what it adds to the prediction, and how common it is.
-
-    Parameters
-    ----------
-    text : str
-        The conditions, ``3.2 < MedInc <= 5 and AveOccup <= 2.4``.
-    contribution : float
-        What being in the cell adds, in units of the target (or of the score).
-    support : float
-        Share of the rows of the fit that are in the cell.
-    nodes : tuple of str
-        Names of the coordinates; more than one where several trees have the very same cell.
-    conditions : tuple of Condition
-        The same conditions, not rounded: intervals in float64, sets of categories, and whether a
-        missing value fulfils them.
-    """
-
-    text: str
-    contribution: float
-    support: float
-    nodes: tuple[str, ...]
-    conditions: Cell = field(repr=False, default=())
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,9 +89,11 @@ class RuleExplanation(Shown):
 
     def __str__(self) -> str:
         lines = [f"{'contribution':>12} {'support':>8}  rule"]
-        for text, contribution, support in self._lines():
+        counts = ["", *(rule.count for rule in self.rules), ""]
+        for (text, contribution, support), count in zip(self._lines(), counts, strict=True):
             share = "" if math.isnan(support) else f"{support:.1%}"
-            lines.append(f"{contribution:>+12.4g} {share:>8}  {text}")
+            told = f"{text}  [{count}]" if count else text
+            lines.append(f"{contribution:>+12.4g} {share:>8}  {told}")
         probability = "" if self.probability is None else f"  (probability {self.probability:.3g})"
         lines.append(f"{self.score:>+12.4g} {'':>8}  = {self.output}{probability}")
         return "\n".join(lines)
@@ -130,7 +110,8 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
     Parameters
     ----------
     model : KPPRegressor, KPPClassifier or Pipeline
-        Fitted. Behind the preparation of a Pipeline, rules are about the prepared columns.
+        Fitted. Rules about the prepared columns of a Pipeline are told in the words of the table:
+        ``school = MS`` and not ``school_MS > 0.5``.
     x : array of shape (n_columns,) or (1, n_columns), Series, dict, or data frame of one row
         The row.
     top : int, default=10
@@ -192,8 +173,8 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
     row = question.row(x)
     scores = row.scores[0]
     chosen = choose_output(question.additive, output, scores)
-    tables = question.additive.once(_Tables.of, question)
-    wording = _wording(question, tables, row)
+    tables = _Tables.of(question)
+    wording = wording_of(question, row)
     terms = linear_rules(question, row, chosen)
     listed, others, n_other = _collect(question, row, tables, wording, chosen, top)
     rules = [
@@ -203,6 +184,7 @@ def explain_rules(model: Any, x: Any, *, top: int = 10, output: Any = None) -> R
             support=one.support,
             nodes=tuple(one.nodes),
             conditions=one.cell,
+            n_trees=one.n_trees,
         )
         for one in listed
     ]
@@ -237,9 +219,27 @@ class _Tables:
 
     @classmethod
     def of(cls, question: Question) -> _Tables:
+        """Those of a model, made at the first call; the words are those of its preparation."""
+        made: dict[Hashable, tuple[Any, _Tables]] = question.additive.once(dict)
+        preparation = question.preparation
+        steps = [s for _, s in preparation.steps] if isinstance(preparation, Pipeline) else []
+        key = tuple(id(step) for step in steps or [preparation])
+        if key not in made:
+            # Kept with the steps, so that no other can have their places.
+            made[key] = (steps or preparation, cls._make(question))
+        return made[key][1]
+
+    @classmethod
+    def _make(cls, question: Question) -> _Tables:
+        model = question.model
+        known = KnownColumns(
+            getattr(model, "feature_spread_", None),
+            getattr(model, "feature_values_", None),
+            getattr(model, "feature_decimals_", None),
+            None if question.preparation is None else question.meanings,
+        )
         forests = [block.forest for block in question.additive.blocks]
-        spread = getattr(question.model, "feature_spread_", None)
-        return cls(Vocabulary(forests, spread), _support(question))
+        return cls(Vocabulary(forests, known), _support(question))
 
 
 @dataclass
@@ -248,6 +248,7 @@ class _Found:
     support: float
     contributions: list[float]
     nodes: list[str]
+    n_trees: int
 
 
 def _collect(
@@ -265,69 +266,29 @@ def _collect(
     """
     paths = RowPaths.of(question.additive.blocks, row, wording)
     contribution = output.sign * paths.contribution(output.index)
-    groups = paths.groups(wording, tables.support)
+    group = paths.groups(wording, tables.support)
+    n_groups = int(group.max(initial=-1)) + 1
+    # Ranked by plain sums; only what is listed is then added up again, without rounding.
+    total = np.bincount(group, contribution, minlength=n_groups)
     # The first of each group stands for it: ties keep the order of the trees, and of the nodes on
     # a path.
-    is_first = np.ones(len(contribution), dtype=bool)
-    total = contribution.copy()
-    for first, *others in groups:
-        is_first[others] = False
-        total[first] = math.fsum(contribution[[first, *others]])
-    firsts = np.flatnonzero(is_first)
-    listed = firsts[np.argsort(-np.abs(total[firsts]), kind="stable")][:top]
-    members = {group[0]: group for group in groups}
-    found, is_listed = [], np.zeros(len(contribution), dtype=bool)
-    for first in listed.tolist():
-        own = members.get(first, [first])
-        is_listed[own] = True
+    first = np.full(n_groups, len(group))
+    np.minimum.at(first, group, np.arange(len(group)))
+    listed = np.lexsort((first, -np.abs(total)))[:top]
+    found = []
+    for number in listed.tolist():
+        own = np.flatnonzero(group == number).tolist()
         found.append(
             _Found(
-                # A missing value fulfils the merged rule only where it is in every one of the
-                # cells.
                 merged([paths.cell(i) for i in own]),
-                float(tables.support[paths.block[first]][paths.node[first]]),
+                float(tables.support[paths.block[own[0]]][paths.node[own[0]]]),
                 contribution[own].tolist(),
                 [paths.name(i) for i in own],
+                len({(int(paths.block[i]), int(paths.tree[i])) for i in own}),
             )
         )
-    return found, contribution[~is_listed].tolist(), len(firsts) - len(listed)
-
-
-def linear_rules(question: Question, row: RoutedRows, output: Output) -> list[Rule]:
-    """The linear terms of a row, one rule for each column that adds something.
-
-    Parameters
-    ----------
-    question : Question
-        The model.
-    row : RoutedRows
-        Of length 1.
-    output : Output
-        Which score.
-
-    Returns
-    -------
-    rules : list of Rule
-        Of support 1, without conditions: every row has them, and what they add changes with the
-        value.
-    """
-    additive = question.additive
-    values = _values(row.X) if additive.linear else []
-    parts: dict[int, list[float]] = {}
-    names: dict[int, list[str]] = {}
-    for block, own in zip(additive.linear, row.linear_values, strict=True):
-        added = output.sign * block.coef[output.index] * own[0]
-        for k, column in enumerate(block.terms.column.tolist()):
-            parts.setdefault(column, []).append(float(added[k]))
-            names.setdefault(column, []).append(f"{block.name}__{block.terms.names[k]}")
-    found = []
-    for column in sorted(parts):
-        total, value = math.fsum(parts[column]), values[column]
-        if total != 0:
-            shown = "missing" if is_missing(value) else f"{float(value):.6g}"
-            text = f"{question.names[column]} = {shown} (linear term)"
-            found.append(Rule(text, total, 1.0, tuple(names[column])))
-    return found
+    others = contribution[~np.isin(group, listed)].tolist()
+    return found, others, n_groups - len(listed)
 
 
 def _support(question: Question) -> list[FloatArray]:
@@ -348,24 +309,29 @@ def _support(question: Question) -> list[FloatArray]:
     ]
 
 
-def _wording(question: Question, tables: _Tables, row: RoutedRows) -> Wording:
+def wording_of(question: Question, row: RoutedRows) -> Wording:
+    """How conditions are written for one row of a model.
+
+    Parameters
+    ----------
+    question : Question
+        The model.
+    row : RoutedRows
+        Of length 1.
+
+    Returns
+    -------
+    wording : Wording
+    """
     model, regime = question.model, question.regime
     return Wording(
-        tables.vocabulary,
+        _Tables.of(question).vocabulary,
         question.names,
-        _values(row.X),
+        values_of(row.X),
         missing=getattr(model, "missing_columns_", None),
         # In the other regimes every row of the fit has grown some tree.
         other=regime.splits_rows or regime.takes_grown_forest,
     )
-
-
-def _values(X: Any) -> list[Any]:
-    """The values of one row, each of the kind that its column has."""
-    if hasattr(X, "iloc"):
-        # At once: a data frame takes long to give its columns one by one.
-        return list(X.to_numpy(dtype=object)[0])
-    return [column_of(X, j)[0] for j in range(X.shape[1])]
 
 
 def _probability(question: Question, scores: FloatArray, output: Output) -> float | None:

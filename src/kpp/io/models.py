@@ -16,7 +16,16 @@ from kpp.geometry.maps import MapBlock, PathMap
 from kpp.io.additive import additive_with_leaves, check_classes
 from kpp.io.blends import BLEND, blend_fields, by_block, decode_blend
 from kpp.io.errors import CannotSaveError
-from kpp.io.fields import all_differ, floats, is_number, require, row_numbers, threads, whole
+from kpp.io.fields import (
+    all_differ,
+    floats,
+    integers,
+    is_number,
+    require,
+    row_numbers,
+    threads,
+    whole,
+)
 from kpp.io.fits import (
     CENTER,
     FITS,
@@ -70,6 +79,10 @@ LINEAR: FieldTable = {
     "fit_record": Field(since=2, default=None, inside=RECORD),
     "row_fingerprints_": Field(since=2, default=None),
     "constant_": Field(since=2, default=None),
+    # All values one after the other, and how many each column has.
+    "feature_values_": Field(since=2, default=None),
+    "feature_value_counts": Field(since=2, default=None),
+    "feature_decimals_": Field(since=2, default=None),
     "blend": Field(since=2, default=None, inside=BLEND),
     "fold_predictors": Field(since=2, default=None, inside=FOLD_PREDICTORS),
     "loss": Field(since=2, default=None, inside=LOSS),
@@ -88,7 +101,7 @@ LINEAR_ATTRIBUTES = {
     *("feature_spread_", "missing_columns_", "additive_", "fits_", "fold_fits_"),
     *("alpha_selection_", "fit_record_", "row_fingerprints_", "constant_", OUTPUT),
     *("blend_weights_", "blend_score_", "bare_fits_", "fold_predictors_", "loss_", "left_rows_"),
-    *("feature_range_",),
+    *("feature_range_", "feature_values_", "feature_decimals_"),
 }
 EMBEDDING_ATTRIBUTES = {
     *("n_features_in_", "feature_names_in_", "map_", "forest_", "task_", OUTPUT),
@@ -214,7 +227,7 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
     if fits is None and not left and not isinstance(model.fits_, LostFits):
         raise CannotSaveError(f"Cannot save {where}: its linear layers are on trees of others.")
     fold_fits = model.fold_fits_
-    layers = {
+    layers: dict[str, Any] = {
         "fits": fits,
         "fold_fits": None if fold_fits is None else fits_fields(fold_fits, model, where),
         "center": center_fields(model, where),
@@ -228,6 +241,11 @@ def encode_linear(model: KPPLinearModel, writer: Writer, where: str) -> Fields:
         layers["loss"] = of_loss
     if (of_folds := fold_predictor_fields(model, where)) is not None:
         layers["fold_predictors"] = of_folds
+    known = getattr(model, "feature_values_", None)
+    if known is not None:
+        layers["feature_values_"] = np.concatenate([*known, []])
+        layers["feature_value_counts"] = np.array([len(own) for own in known])
+        layers["feature_decimals_"] = model.feature_decimals_
     return fields | {
         **{name: writer.value(value, f"{where}.{name}") for name, value in layers.items()},
         **{name: writer.value(getattr(model, name, None), f"{where}.{name}") for name in kept},
@@ -396,6 +414,8 @@ def _sample(model: Any, fields: Fields, n_rows: int) -> None:
     model.feature_range_ = fields["feature_range_"]
     if model.feature_range_ is not None:
         _check_range(model.feature_range_, model.n_features_in_)
+    if fields["feature_values_"] is not None:
+        _set_known_values(model, fields)
 
 
 def _check_range(ends: Any, n_columns: int) -> None:
@@ -404,6 +424,19 @@ def _check_range(ends: Any, n_columns: int) -> None:
     low, high = ends
     known = np.isfinite(low) & np.isfinite(high) & (low <= high)
     require(bool((known | np.isnan(ends).all(axis=0)).all()), "feature_range_ must be in order")
+
+
+def _set_known_values(model: KPPLinearModel, fields: dict[str, Any]) -> None:
+    """Values of the columns, of files that have them."""
+    values, decimals = fields["feature_values_"], fields["feature_decimals_"]
+    columns = (model.n_features_in_,)
+    counts = integers(fields["feature_value_counts"], "feature_value_counts", columns, 0, 2**31)
+    floats(values, "feature_values_", (int(counts.sum()),))
+    parts = np.split(values, np.cumsum(counts)[:-1])
+    rising = all((np.diff(own) > 0).all() for own in parts)
+    require(rising, "feature_values_ must be in rising order")
+    integers(decimals, "feature_decimals_", columns, -1, 127)
+    model.feature_values_, model.feature_decimals_ = parts, decimals
 
 
 def _all_among(rows: AnyArray, known: AnyArray) -> bool:

@@ -17,6 +17,7 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.models.data import check_target
 from kpp.models.left_rows import check_has_rows, left_rows
 from kpp.models.linear import KPPLinearModel
+from kpp.models.meanings import Meaning, meanings_of
 from kpp.models.pipelines import (
     Preparation,
     as_rows,
@@ -94,6 +95,11 @@ class Question:
     def sources(self) -> tuple[str, ...]:
         """For every column that the model sees, the raw column that it was made of."""
         return tuple(source_columns(self.preparation, self.raw_names, self.names))
+
+    @cached_property
+    def meanings(self) -> tuple[Meaning, ...]:
+        """For every column that the model sees, what it says of the user's columns."""
+        return meanings_of(self.preparation, self.raw_names, self.names, self.sources)
 
     @property
     def fit_weight(self) -> FloatArray:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from kpp._checks import check_choice, check_sample_weight
 from kpp._fingerprints import Prints, row_fingerprints, with_twin
 from kpp._progress import Progress
-from kpp._rows import column_range, column_spread, columns_with_missing
+from kpp._rows import column_range, column_spread, columns_with_missing, known_values
 from kpp._shown import ShowsItsFit
 from kpp._typing import AnyArray, FloatArray, IntArray
 from kpp.forest.columns import column_shares
@@ -166,6 +166,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         self.feature_spread_ = column_spread(X)
         self.feature_range_ = column_range(X)
         self.missing_columns_ = columns_with_missing(X)
+        self.feature_values_, self.feature_decimals_ = known_values(X)
         task, labels, target = self._read_target(y, len(X))
         groups = check_groups(groups, len(X))
         partition, fit = regime.rows(len(X), groups)

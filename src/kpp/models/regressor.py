@@ -204,6 +204,11 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         files.
     missing_columns_ : bool array of shape (n_features,)
         Columns with a missing value in some training row.
+    feature_values_ : list of arrays
+        The different values of each column of the training rows, for numbers with at most 1,000
+        of them, otherwise empty: rules are written with thresholds between them.
+    feature_decimals_ : int8 array of shape (n_features,)
+        The fewest decimals that all values of a column have; -1 for more than 6.
     n_iter_ : int
         Products with the Gram in the final fit.
     feature_importances_ : array of shape (n_features,)

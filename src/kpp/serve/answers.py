@@ -149,7 +149,7 @@ def rules(question: Question, at: RoutedRows, given: Parameters, deadline: Deadl
     }
     for i in range(len(at)):
         deadline.check()
-        one = explain_rules(question.model, at.take([i]), top=given["top"], output=outputs[i])
+        one = explain_rules(question, at.take([i]), top=given["top"], output=outputs[i])
         found["baseline"].append(one.baseline)
         found["score"].append(one.score)
         found["rules"].append(

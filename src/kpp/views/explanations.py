@@ -15,6 +15,7 @@ from kpp.explanations import (
     Attribution,
     AttributionSummary,
     DistanceExplanation,
+    Interactions,
     LeaveOneOut,
     RuleExplanation,
     TrainingRowExplanation,
@@ -114,6 +115,24 @@ def distance_explanation(explanation: DistanceExplanation) -> str:
         ),
         table(["variable", "part", "trees parted by it", ""], rows),
         left_out(len(shown), len(part), "variables"),
+    )
+
+
+@picture.register
+def interactions(result: Interactions) -> str:
+    """The pairs that add most together, beside what columns add alone."""
+    size = result.mean_abs if result.mean_abs.ndim == 1 else result.mean_abs.sum(axis=1)
+    unit = float(size.max(initial=0.0)) or 1.0
+    rows = [
+        (" × ".join(pair), float(own), Bar(float(own) / unit))
+        for pair, own in zip(result.pairs, size, strict=True)
+    ][:LONGEST_TABLE]
+    n_pairs = len(result.pairs) + result.n_others
+    return card(
+        f"Interactions over {len(result.scores):,} rows",
+        table(["columns together", "mean absolute value", ""], rows),
+        left_out(len(rows), n_pairs, "pairs"),
+        facts({f"{name}, in all": own for name, own in result.sizes().items()}),
     )
 
 

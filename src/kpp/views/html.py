@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kpp._colours import DOWN_ON_ANY, UP_ON_ANY
 from kpp._numbers import number
 from kpp._shown import Shown, picture
 from kpp._typing import AnyArray
@@ -46,8 +47,8 @@ _STYLE = (
     ".kpp-card tbody th{opacity:.75}"
     ".kpp-card .kpp-number{text-align:right;white-space:nowrap;"
     "font-variant-numeric:tabular-nums}"
-    ".kpp-card .kpp-bar{display:inline-block;height:.7em;background:#4a86c5}"
-    ".kpp-card .kpp-bar.kpp-down{background:#cf7436}"
+    f".kpp-card .kpp-bar{{display:inline-block;height:.7em;background:{UP_ON_ANY}}}"
+    f".kpp-card .kpp-bar.kpp-down{{background:{DOWN_ON_ANY}}}"
     ".kpp-card svg{display:block;margin:.3em 0}"
 )
 
@@ -118,7 +119,7 @@ def chart(x: AnyArray, y: AnyArray, label: str) -> str:
     return (
         f'<svg role="img" aria-label="{escape(label)}" width="{CHART_WIDTH}" '
         f'height="{CHART_HEIGHT}" viewBox="0 0 {CHART_WIDTH} {CHART_HEIGHT}">'
-        f'<polyline points="{points}" fill="none" stroke="#4a86c5" stroke-width="2"/></svg>'
+        f'<polyline points="{points}" fill="none" stroke="{DOWN_ON_ANY}" stroke-width="2"/></svg>'
         f"{note(label)}"
     )
 

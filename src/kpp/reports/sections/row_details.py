@@ -10,11 +10,13 @@ import numpy as np
 
 from kpp._checks import RefusedError
 from kpp._typing import AnyArray, OffsetArray
-from kpp.certificates import certify_raw
+from kpp.certificates import RawCertificate, certify_raw, changes_to
 from kpp.explanations import explain_rules, explain_training_rows
+from kpp.explanations.words import shorten_rule
 from kpp.reports.escaping import shown
 from kpp.reports.sections.variables import read_column
 from kpp.reports.subject import Subject
+from kpp.scores import RoutedRows
 from kpp.tables.numbers import number
 
 MOST_TERMS = 10
@@ -26,6 +28,8 @@ MOST_CARRIERS = 6
 # Rows whose distances to a row of the explorer are computed.
 MOST_OTHERS = 20_000
 MOST_TARGETS = 4
+# More values than this are no sentence.
+MOST_CHANGES = 6
 # Rows that get a search for a counterexample in raw units, and its effort; the others get the
 # radius that needs no search.
 SEARCHED_ROWS, EFFORT = 8, 1000
@@ -103,15 +107,16 @@ def rules(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, An
     for place, i in enumerate(index.tolist()):
         output = _outputs(subject, i)[0]
         row = subject.rows(np.array([i]))
-        explanation = explain_rules(subject.model, row, top=MOST_RULES, output=output.value)
+        explanation = explain_rules(subject.question, row, top=MOST_RULES, output=output.value)
         found.append(
             {
                 "output": output.name,
                 "rules": [
                     {
-                        "text": shown(rule.text, LONGEST_RULE),
+                        "text": shown(shorten_rule(rule.text, LONGEST_RULE), LONGEST_RULE),
                         "contribution": rule.contribution,
                         "support": rule.support,
+                        "n_trees": rule.n_trees,
                     }
                     for rule in explanation.rules
                 ],
@@ -131,6 +136,7 @@ def raw(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]
     rows = subject.rows(index)
     searched = min(SEARCHED_ROWS, len(index))
     radius, upper = np.empty(len(index)), np.empty(len(index))
+    changes: list[list[dict[str, str]] | None] = [None] * len(index)
     for some, effort, told in (
         (slice(searched), EFFORT, tell),
         (slice(searched, None), 0, None),
@@ -142,14 +148,30 @@ def raw(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str, Any]
             subject.model, own, scale="std", epsilon=epsilon, effort=effort, progress=told
         )
         radius[some], upper[some] = found.radius, found.upper_radius
+        if effort:
+            changes[some] = [_changes(subject, own, found, k) for k in range(len(own))]
     return [
         {
             "radius": r,
             "is_infinite": bool(np.isinf(r)),
             "counterexample_at": u,
             "searched": place < searched,
+            "changes": changes[place],
         }
         for place, (r, u) in enumerate(zip(radius.tolist(), upper.tolist(), strict=True))
+    ]
+
+
+def _changes(
+    subject: Subject, rows: RoutedRows, found: RawCertificate, row: int
+) -> list[dict[str, str]] | None:
+    """The counterexample of a row as values of the table that would be others."""
+    told = changes_to(subject.question, rows, found, row)
+    if told is None or len(told) > MOST_CHANGES:
+        return None
+    return [
+        {"column": shown(c.column), "before": shown(c.before, 60), "after": shown(c.after, 60)}
+        for c in told
     ]
 
 

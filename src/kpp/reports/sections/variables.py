@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kpp._checks import is_missing
+from kpp._checks import RefusedError, is_missing
 from kpp._typing import AnyArray, FloatArray
+from kpp.explanations import explain_interactions
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
 
 MOST_VARIABLES = 40
 MOST_OUTPUTS = 10
+# Pairs of columns that are listed, and the rows that they are found on.
+MOST_PAIRS, PAIR_ROWS = 10, 2000
 NUMBER_BINS = 16
 MOST_CATEGORIES = 10
 OTHERS = "(others)"
@@ -30,6 +34,7 @@ def make(subject: Subject) -> dict[str, Any]:
     # By what is shown: of many classes these are only some.
     order = np.argsort(-importance[:, outputs].sum(axis=1), kind="stable")
     listed, others = order[:MOST_VARIABLES], order[MOST_VARIABLES:]
+    residuals = residuals_of(subject, index)[:, outputs]
     found = []
     for j in listed.tolist():
         column = subject.values_of(j)[index]
@@ -38,6 +43,7 @@ def make(subject: Subject) -> dict[str, Any]:
                 "name": subject.variables[j],
                 "mean_abs": importance[j, outputs],
                 "effect": effect(column, values[:, j][:, outputs]),
+                "residual": effect(column, residuals, summary=mean_with_interval),
             }
         )
     return {
@@ -47,6 +53,7 @@ def make(subject: Subject) -> dict[str, Any]:
         "n_outputs": values.shape[2],
         "unit": "log-odds" if subject.is_classifier else "units of the target",
         "variables": found,
+        "pairs": pairs(subject, index[:PAIR_ROWS]),
         "n_others": len(others),
         "others_mean_abs": importance[others][:, outputs].sum(axis=0),
         "n_prepared": subject.model.n_features_in_,
@@ -55,8 +62,45 @@ def make(subject: Subject) -> dict[str, Any]:
     }
 
 
-def effect(column: AnyArray, values: FloatArray) -> dict[str, Any]:
-    """Contribution against value, in bins.
+def residuals_of(subject: Subject, index: AnyArray) -> FloatArray:
+    """What the predictions of some rows leave, shape (n_index, n_scores).
+
+    Target less prediction; for classes 1 or 0, whether a row is of the class, less its
+    probability. Of two classes those of the second.
+    """
+    if not subject.is_classifier:
+        return np.asarray(subject.target[index] - subject.prediction[index], dtype=np.float64)
+    probability = subject.probability[index]
+    left = (subject.target[index][:, None] == np.arange(probability.shape[1])) - probability
+    return left if probability.shape[1] > 2 else left[:, 1:]
+
+
+def pairs(subject: Subject, index: AnyArray) -> dict[str, Any] | None:
+    """The pairs of columns that add most together, over some rows."""
+    try:
+        found = explain_interactions(subject.question, subject.rows(index), top=MOST_PAIRS)
+    except RefusedError:
+        return None
+    names = dict(zip(found.feature_names, subject.variables, strict=True))
+    size = found.mean_abs if found.mean_abs.ndim == 1 else found.mean_abs.sum(axis=1)
+    return {
+        "n_rows": len(index),
+        "listed": [
+            {"first": names[a], "second": names[b], "mean_abs": float(own)}
+            for (a, b), own in zip(found.pairs, size, strict=True)
+            if own > 0
+        ],
+        "n_others": found.n_others,
+        "sizes": [{"name": name, "size": own} for name, own in found.sizes().items()],
+    }
+
+
+def effect(
+    column: AnyArray,
+    values: FloatArray,
+    summary: Callable[[FloatArray], dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Contribution, or whatever else, against value, in bins.
 
     Parameters
     ----------
@@ -64,6 +108,8 @@ def effect(column: AnyArray, values: FloatArray) -> dict[str, Any]:
         Values of a variable: numbers, names, or times.
     values : array of shape (n_rows, n_outputs)
         Its contributions.
+    summary : callable, optional
+        What is told of the values of a bin; the mean and the middle 80% by default.
 
     Returns
     -------
@@ -72,6 +118,7 @@ def effect(column: AnyArray, values: FloatArray) -> dict[str, Any]:
         and the 10% and 90% quantiles.
     """
     kind, numbers, names = read_column(column)
+    told = _summary if summary is None else summary
     missing = np.isnan(numbers)
     bins = []
     if kind == "category":
@@ -79,9 +126,9 @@ def effect(column: AnyArray, values: FloatArray) -> dict[str, Any]:
         order = np.argsort(-counts, kind="stable")
         order, rest = order[:MOST_CATEGORIES], order[MOST_CATEGORIES:]
         for code in order.tolist():
-            bins.append({"label": names[code], **_summary(values[numbers == code])})
+            bins.append({"label": names[code], **told(values[numbers == code])})
         if len(rest):
-            bins.append({"label": OTHERS, **_summary(values[np.isin(numbers, rest)])})
+            bins.append({"label": OTHERS, **told(values[np.isin(numbers, rest)])})
     else:
         for low, high, rows in _number_bins(numbers):
             place: dict[str, Any] = {"at": float(np.median(numbers[rows]))}
@@ -90,9 +137,9 @@ def effect(column: AnyArray, values: FloatArray) -> dict[str, Any]:
                 place = {"label": first if first == last else f"{first} to {last}"}
             else:
                 place |= {"low": low, "high": high}
-            bins.append({**place, **_summary(values[rows])})
+            bins.append({**place, **told(values[rows])})
     if missing.any():
-        bins.append({"label": "missing", **_summary(values[missing])})
+        bins.append({"label": "missing", **told(values[missing])})
     return {"kind": "number" if kind == "number" else "category", "bins": bins}
 
 
@@ -136,6 +183,13 @@ def _number_bins(numbers: FloatArray) -> list[tuple[float, float, AnyArray]]:
         if rows.any():
             found.append((float(numbers[rows].min()), float(numbers[rows].max()), rows))
     return found
+
+
+def mean_with_interval(values: FloatArray) -> dict[str, Any]:
+    """The mean of each output, and its interval of 95% by the normal law."""
+    mean, n_rows = values.mean(axis=0), len(values)
+    half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(n_rows) if n_rows > 1 else 0.0 * mean
+    return {"n": n_rows, "mean": mean, "q10": mean - half, "q90": mean + half}
 
 
 def _summary(values: FloatArray) -> dict[str, Any]:

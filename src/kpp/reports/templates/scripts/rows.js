@@ -148,6 +148,18 @@ function waterfall(one, named) {
     return make("tr", sum ? { "class": "sum" } : {}, [make("th", { scope: "row", "class": "name-cell" }, label), make("td", { "class": "bar-cell" }, svg),
       make("td", { "class": "num " + (kind === "total" ? "" : kind) }, text)]);
   }
+  // Ticks under the bars, at round scores, as many as fit.
+  function axis() {
+    var ticks = steps(low, high, 4), texts = tickTexts(ticks);
+    var svg = draw("svg", { "class": "bar axis-row", "aria-hidden": "true", focusable: "false" });
+    ticks.forEach(function (tick, i) {
+      var at = (100 * share(tick)).toFixed(2) + "%";
+      svg.append(draw("line", { "class": "grid", x1: at, x2: at, y1: "0", y2: "4" }));
+      var anchor = share(tick) < 0.08 ? "start" : share(tick) > 0.92 ? "end" : "middle";
+      svg.append(draw("text", { "class": "tick", x: at, y: "15", "text-anchor": anchor }, texts[i]));
+    });
+    return make("tr", { "class": "axis-line" }, [make("th", { scope: "row", "class": "name-cell muted" }, "score up to here"), make("td", { "class": "bar-cell" }, svg), make("td", {}, "")]);
+  }
   var body = [line("mean over the rows of the fit", one.baseline, one.baseline, "total", figure(one.baseline))];
   at = one.baseline;
   terms.forEach(function (term) {
@@ -158,6 +170,7 @@ function waterfall(one, named) {
     at += term.contribution;
   });
   body.push(line(make("span", {}, "score"), one.score, one.score, "total", figure(one.score), true));
+  body.push(axis());
   var title = make("span", {}, "What moved the score");
   if (named) { title.append(" of ", words(one.output)); }
   return piece(title, [make("table", { "class": "data waterfall" }, [
@@ -182,19 +195,33 @@ function certificate(section, row) {
     add(explained("raw radius", "Raw radius"), raw.is_infinite ? "\u221e" : figure(raw.radius), "standard deviations");
     if (raw.counterexample_at !== null) { add("Another answer at", figure(raw.counterexample_at), "standard deviations"); }
   }
+  var other = raw && raw.changes ? [counterexample(section, row, raw.changes)] : [];
   var text = section.is_classifier ? "Every row that is closer than the radius gets the same class."
     : "Every row that is closer than the radius gets a " + section.certified + " within " + (Array.isArray(section.epsilon) ? section.epsilon.map(function (e) { return number(e); }).join(", ") : number(section.epsilon)) + ", " + section.epsilon_is + ".";
   var note = raw ? " The raw radius lets every column move by so many of its standard deviations at once" + (section.raw_in_prepared_columns ? ", after the preparation" : "") + (raw.searched ? "." : "; it was found without a search, which might enlarge it.") : "";
   if (row.never_flips) { note = " No combination of leaves changes this answer." + note; }
-  return piece("How far it may move", facts.childElementCount ? [facts, make("p", { "class": "muted small" }, text + note)] : [make("p", { "class": "muted" }, "No certificate for this model.")], true);
+  return piece("How far it may move", facts.childElementCount ? other.concat([facts, make("p", { "class": "muted small" }, text + note)]) : [make("p", { "class": "muted" }, "No certificate for this model.")], true);
+}
+
+// Which values would have to be others, fewest first found.
+function counterexample(section, row, changes) {
+  var line = make("p", { "class": "counterexample" }, [section.is_classifier ? "It would not be " : "It would be off by more than the tolerance, and not ",
+    make("strong", {}, words(row.predicted)), ", if "]);
+  changes.forEach(function (change, i) {
+    line.append(i ? " and " : "", make("strong", {}, words(change.column)), " were ", make("strong", {}, words(change.after)), " instead of ", words(change.before));
+  });
+  line.append(".");
+  return line;
 }
 
 function rules(one) {
-  var lines = one.rules.map(function (rule) { return [words(rule.text), signed(rule.contribution), percent(rule.support)]; });
-  lines.push([one.n_others + " other rules", signed(one.others), ""]);
+  var lines = one.rules.map(function (rule) {
+    return [words(rule.text), rule.n_trees ? number(rule.n_trees, 9) : "", signed(rule.contribution), percent(rule.support)];
+  });
+  lines.push([one.n_others + " other rules", "", signed(one.others), ""]);
   return piece("Rules that moved it most", [
-    table(["Rule", "Adds", "Share"], lines, ["", "num", "num"]),
-    make("p", { "class": "muted small" }, "Share: of the rows of the fit in the same cell. With " + figure(one.baseline) + " for every row they sum to the score, " + figure(one.score) + ".")
+    table(["Rule", "Trees", "Adds", "Share"], lines, ["", "num", "num", "num"]),
+    make("p", { "class": "muted small" }, "Trees: how many have the rule; their parts are added up. Share: of the rows of the fit in the same cell. With " + figure(one.baseline) + " for every row they sum to the score, " + figure(one.score) + ".")
   ], true);
 }
 

@@ -61,24 +61,42 @@ function effect(section, variable, k, together) {
   caption.append(variable.effect.kind === "number"
     ? " against the value: mean in bins of equally many rows, and the middle 80% of the rows."
     : " for each value: mean, and the middle 80% of the rows as a line.");
-  var placed = bins.filter(function (bin) { return bin.at !== undefined && bin.at !== null; });
-  var chart = variable.effect.kind === "number" && placed.length > 1
-    ? curve(section, variable, placed, k) : categories(bins, k);
-  var lines = bins.map(function (bin) {
-    var label = bin.label !== undefined ? words(bin.label)
-      : bin.low === bin.high ? number(bin.low, 4) : number(bin.low, 4) + " to " + number(bin.high, 4);
-    return [label, signed(bin.mean[k]), signed(bin.q10[k]) + " to " + signed(bin.q90[k]), number(bin.n)];
-  });
+  var chart = drawBins(variable.name, variable.effect, k, "contribution");
   var missing = bins.filter(function (bin) { return bin.label === "missing"; })[0];
   var note = missing && chart.tagName === "svg"
     ? [make("p", { "class": "small" }, "Where the value is missing (" + number(missing.n) + " rows) the mean contribution is " + signed(missing.mean[k]) + ".")] : [];
   return [caption, chart].concat(note, make("details", { "class": "numbers" }, [
     make("summary", {}, "The effect as a table"),
-    table(["Value", "Mean", "Middle 80%", "Rows"], lines, ["", "num", "num", "num"])
-  ]));
+    binTable(bins, k, "Middle 80%")
+  ]), residuals(section, variable, k));
 }
 
-function curve(section, variable, bins, k) {
+// What the predictions leave, by the value of the variable.
+function residuals(section, variable, k) {
+  var text = section.is_classifier ? "Whether a row is of " : "Actual value less prediction";
+  var caption = make("p", {}, [make("strong", {}, "Residuals: "), text]);
+  if (section.is_classifier) { caption.append(words(section.outputs[k]), " (1 or 0), less its probability"); }
+  caption.append(": mean, and its 95% interval. Where the interval leaves out 0, predictions are off there on average; of twenty such intervals one does by chance.");
+  return [caption, drawBins(variable.name, variable.residual, k, "mean residual"), make("details", { "class": "numbers" }, [
+    make("summary", {}, "The residuals as a table"),
+    binTable(variable.residual.bins, k, "95% interval")
+  ])];
+}
+
+function drawBins(name, effect, k, what) {
+  var placed = effect.bins.filter(function (bin) { return bin.at !== undefined && bin.at !== null; });
+  return effect.kind === "number" && placed.length > 1 ? curve(name, placed, k, what) : categories(effect.bins, k);
+}
+
+function binTable(bins, k, spread) {
+  return table(["Value", "Mean", spread, "Rows"], bins.map(function (bin) {
+    var label = bin.label !== undefined ? words(bin.label)
+      : bin.low === bin.high ? number(bin.low, 4) : number(bin.low, 4) + " to " + number(bin.high, 4);
+    return [label, signed(bin.mean[k]), signed(bin.q10[k]) + " to " + signed(bin.q90[k]), number(bin.n)];
+  }), ["", "num", "num", "num"]);
+}
+
+function curve(variable, bins, k, what) {
   var W = 420, H = 290, L = 58, R = 14, T = 14, B = 46, GAP = 7, NAME = 24;
   var xs = bins.map(function (bin) { return bin.at; });
   var low = Math.min.apply(null, bins.map(function (b) { return b.q10[k]; }).concat(0));
@@ -92,7 +110,7 @@ function curve(section, variable, bins, k) {
   var x0 = Math.min.apply(null, xs), x1 = Math.max.apply(null, xs);
   function px(x) { return L + (x1 > x0 ? (x - x0) / (x1 - x0) : 0.5) * (W - L - R - 12) + 6; }
   function py(y) { return H - B - (y - low) / (high - low) * (H - T - B); }
-  var svg = draw("svg", { "class": "chart", viewBox: "0 0 " + W + " " + H, role: "img", "aria-label": "Contribution of " + variable.name + " against its value; the figures are in the table below." });
+  var svg = draw("svg", { "class": "chart", viewBox: "0 0 " + W + " " + H, role: "img", "aria-label": what + " of " + variable + " against its value; the figures are in the table below." });
   levels.forEach(function (tick, i) {
     svg.append(draw("path", { "class": "grid", d: "M" + L + " " + py(tick) + "H" + (W - R) }));
     svg.append(draw("text", { "class": "tick", x: L - GAP, y: py(tick) + 4, "text-anchor": "end" }, levelTexts[i]));
@@ -104,9 +122,9 @@ function curve(section, variable, bins, k) {
   svg.append(draw("path", { "class": "band", d: "M" + up.concat(down).join("L") + "Z" }));
   svg.append(draw("path", { "class": "line first", d: "M" + bins.map(function (b) { return px(b.at) + " " + py(b.mean[k]); }).join("L") }));
   bins.forEach(function (b) { svg.append(draw("circle", { "class": "dot first", cx: px(b.at), cy: py(b.mean[k]), r: 2.6 })); });
-  var name = variable.name.length > 44 ? variable.name.slice(0, 43) + "\u2026" : variable.name;
+  var name = variable.length > 44 ? variable.slice(0, 43) + "\u2026" : variable;
   svg.append(draw("text", { "class": "name", x: (L + W - R) / 2, y: H - 8, "text-anchor": "middle" }, name));
-  svg.append(draw("text", { "class": "name", transform: "translate(13 " + (T + H - B) / 2 + ") rotate(-90)", "text-anchor": "middle" }, "contribution"));
+  svg.append(draw("text", { "class": "name", transform: "translate(13 " + (T + H - B) / 2 + ") rotate(-90)", "text-anchor": "middle" }, what));
   return svg;
 }
 
