@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kpp.explanations._conditions import Wording, cells_of_path
+from kpp.explanations._conditions import cells_of_path
+from kpp.explanations.rules import wording_of
 from kpp.models.asking import ask
 
 
@@ -37,15 +38,7 @@ def words_of_nodes(model: Any, block: int, nodes: Sequence[int]) -> list[str]:
     >>> words_of_nodes(model, 0, [0])
     ['any row']
     """
-    question = ask(model)
-    regime = question.regime
-    wording = Wording(
-        [one.forest for one in question.additive.blocks],
-        question.names,
-        missing=getattr(question.model, "missing_columns_", None),
-        other=regime.splits_rows or regime.takes_grown_forest,
-        spread=getattr(question.model, "feature_spread_", None),
-    )
+    wording = wording_of(ask(model))
     forest, found = wording.forests[block], []
     for node in nodes:
         path = cells_of_path(forest, int(node), wording.categories)

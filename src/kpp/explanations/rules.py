@@ -309,14 +309,14 @@ def _support(question: Question) -> list[FloatArray]:
     ]
 
 
-def wording_of(question: Question, row: RoutedRows) -> Wording:
-    """How conditions are written for one row of a model.
+def wording_of(question: Question, row: RoutedRows | None = None) -> Wording:
+    """How conditions are written for one row of a model, or for no row in particular.
 
     Parameters
     ----------
     question : Question
         The model.
-    row : RoutedRows
+    row : RoutedRows, optional
         Of length 1.
 
     Returns
@@ -327,7 +327,7 @@ def wording_of(question: Question, row: RoutedRows) -> Wording:
     return Wording(
         _Tables.of(question).vocabulary,
         question.names,
-        values_of(row.X),
+        None if row is None else values_of(row.X),
         missing=getattr(model, "missing_columns_", None),
         # In the other regimes every row of the fit has grown some tree.
         other=regime.splits_rows or regime.takes_grown_forest,
