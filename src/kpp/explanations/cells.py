@@ -38,8 +38,7 @@ def words_of_nodes(model: Any, block: int, nodes: Sequence[int]) -> list[str]:
     >>> words_of_nodes(model, 0, [0])
     ['any row']
     """
-    question = ask(model)
-    wording = wording_of(question)
+    wording = wording_of(ask(model))
     forest, found = wording.forests[block], []
     for node in nodes:
         path = cells_of_path(forest, int(node), wording.categories)

@@ -310,7 +310,7 @@ def _support(question: Question) -> list[FloatArray]:
 
 
 def wording_of(question: Question, row: RoutedRows | None = None) -> Wording:
-    """How conditions are written for one row of a model, or for none.
+    """How conditions are written for one row of a model, or for no row in particular.
 
     Parameters
     ----------
