@@ -17,6 +17,7 @@ import numpy as np
 from kpp._optional import optional
 from kpp.cli.console import Terminal
 from kpp.cli.files import load_model, save_model
+from kpp.models.left_rows import n_fit_rows
 from kpp.tables.errors import UserError, check_columns
 from kpp.tables.fitting import FitOptions
 from kpp.tables.numbers import short
@@ -24,9 +25,12 @@ from kpp.tables.target import read_target
 
 # The word for a cluster of this machine's own.
 LOCAL = "local"
+# How long a scheduler may take to answer.
+PATIENCE = "10s"
 # Rows that say which task a target makes.
 LOOKED_AT = 10_000
-REFUSED = (("--test", "test"), ("--groups", "groups"), ("--id", "id"))
+# In so many parts groups are cut, some of which are for a test.
+FINE = 1 << 20
 
 
 @contextmanager
@@ -37,7 +41,7 @@ def connected(address: str, terminal: Terminal) -> Iterator[Any]:
         if address == LOCAL:
             client = distributed.Client(threads_per_worker=1, dashboard_address=":0")
         else:
-            client = distributed.Client(address, timeout="10s")
+            client = distributed.Client(address, timeout=PATIENCE)
     except (OSError, TimeoutError, ValueError) as error:
         raise UserError(f"No Dask scheduler answers at '{address}': {error}.") from error
     try:
@@ -69,11 +73,11 @@ def run_dask_fit(
     from kpp.dask import DaskKPPClassifier, DaskKPPRegressor
 
     options.check()
-    for option, name in REFUSED:
-        if getattr(options, name) is not None:
-            raise UserError(f"{option} does not go with --dask yet.")
     if options.regime != "shared":
-        raise UserError(f"--regime {options.regime} does not go with --dask yet; only shared does.")
+        raise UserError(
+            f"--regime {options.regime} does not go with --dask: only shared does, and from Python "
+            "fixed, by a given forest."
+        )
     forest = options.forest
     path = Path("model.kpp") if out is None else out
     with connected(address, terminal) as client:
@@ -82,38 +86,30 @@ def run_dask_fit(
         if options.target is None:
             raise UserError(f"Which column of {pattern} is to be predicted? Give --target.")
         check_columns([options.target], names, "--target", pattern)
-        kept = [options.weights] if options.weights is not None else []
-        check_columns([*options.drop, *kept], names, "--drop or --weights", pattern)
+        others = (options.weights, options.groups, options.id)
+        kept = [name for name in others if name is not None]
+        told = "--drop, --weights, --groups or --id"
+        check_columns([*options.drop, *kept], names, told, pattern)
         target = _target(frame, options, pattern)
         terminal.note(f"Task: {target.task}, since {target.reason}.")
         left_out = {options.target, *options.drop, *kept}
         used = [name for name in names if name not in left_out]
-        texts = [name for name in used if frame.dtypes[name].kind not in "fiub"]
-        if texts:
-            raise UserError(
-                f"With --dask all columns must be numbers; these are not: {', '.join(texts[:5])}. "
-                "Leave them out with --drop, or encode them before."
-            )
-        frame = frame.dropna(subset=[options.target])
-        test = None
-        if options.test_size > 0:
-            shares = [1 - options.test_size, options.test_size]
-            frame, test = frame.random_split(shares, random_state=options.seed)
+        frame, test = _split(frame.dropna(subset=[options.target]), used, options)
         kind = DaskKPPClassifier if target.task == "classification" else DaskKPPRegressor
         model = kind(
             forest,
             n_estimators=options.trees,
             alpha=options.penalty(),
             random_state=options.seed,
-            keep_rows=True,  # the file of the model holds them
             verbose=int(terminal.shows_progress),
             client=client,
         )
         start = time.perf_counter()
         weight = None if options.weights is None else frame[options.weights]
+        groups = None if options.groups is None else frame[options.groups]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model.fit(frame[used], frame[options.target], weight)
+            model.fit(frame[used], frame[options.target], weight, groups)
         for text in dict.fromkeys(str(w.message) for w in caught if w.category is UserWarning):
             terminal.warn(text)
         seconds = time.perf_counter() - start
@@ -124,7 +120,7 @@ def run_dask_fit(
         "target": options.target,
         "task": target.task,
         "task_reason": target.reason,
-        "rows_fitted": int(local.map_.shape[0]) or None,
+        "rows_fitted": n_fit_rows(local),
         "columns": used,
         "forest": forest,
         "trees": sum(block.forest.n_trees for block in local.additive_.blocks),
@@ -175,7 +171,7 @@ def run_dask_predict(
     loaded = load_model(model, terminal).model
     names = getattr(loaded, "feature_names_in_", None)
     if names is None or hasattr(loaded, "steps"):
-        raise UserError("--dask is for models that were fitted with --dask, on columns of numbers.")
+        raise UserError("--dask is for models that were fitted with --dask, or on a data frame.")
     with connected(address, terminal):
         frame = read_parquet(pattern)
         check_columns([str(name) for name in names], list(frame.columns), "the model", pattern)
@@ -197,6 +193,34 @@ def run_dask_predict(
             shutil.rmtree(unfinished, ignore_errors=True)
     terminal.note(f"Predictions: {out}, {len(list(out.glob('*.parquet')))} files.")
     return 0
+
+
+def _split(frame: Any, used: list[str], options: FitOptions) -> tuple[Any, Any]:
+    """Rows to fit and rows to test: of another file, or some; whole groups where there are any."""
+    target = str(options.target)
+    if options.test is not None:
+        test = read_parquet(str(options.test))
+        check_columns([*used, target], [str(n) for n in test.columns], "the fit", str(options.test))
+        return frame, test.dropna(subset=[target])
+    if options.test_size == 0:
+        return frame, None
+    if options.groups is None:
+        shares = [1 - options.test_size, options.test_size]
+        return tuple(frame.random_split(shares, random_state=options.seed))
+    common = (options.groups, options.test_size, options.seed)
+    fit, test = (
+        frame.map_partitions(_of_groups, *common, tested, meta=frame._meta)
+        for tested in (False, True)
+    )
+    return fit, test
+
+
+def _of_groups(rows: Any, column: str, share: float, seed: int, tested: bool) -> Any:
+    """The rows of a partition whose groups are among those for a test, or among the others."""
+    from kpp.dask.folds import fold_of_prints, group_prints
+
+    place = fold_of_prints(group_prints(rows[column]), FINE, seed + 1)
+    return rows[(place < share * FINE) == tested]
 
 
 def _target(frame: Any, options: FitOptions, pattern: str) -> Any:
