@@ -228,12 +228,15 @@ class _Told:
 
     def _is_near(self, rounded: FloatArray, point: FloatArray) -> bool:
         """Whether rounding has moved no value much further than it had to."""
-        step, least = np.abs(rounded - self.x), np.abs(point - self.x)
-        return bool((np.isnan(step) | (step <= FURTHER * least)).all())
+        # An infinite value that stays has no step.
+        moved = (point != self.x) & ~np.isnan(self.x)
+        step, least = (np.abs(end[moved] - self.x[moved]) for end in (rounded, point))
+        return bool((step <= FURTHER * least).all())
 
     def _distance(self, point: FloatArray, unit: Sequence[int]) -> float:
-        scale = np.where(self.certificate.scale[unit] > 0, self.certificate.scale[unit], np.inf)
-        return float(np.max(np.abs(point[unit] - self.x[unit]) / scale))
+        own = [j for j in unit if point[j] != self.x[j]]
+        scale = np.where(self.certificate.scale[own] > 0, self.certificate.scale[own], np.inf)
+        return float(np.max(np.abs(point[own] - self.x[own]) / scale, initial=0.0))
 
     def _told(self, point: FloatArray, unit: list[int]) -> Change:
         one = self.question.meanings[unit[0]]
