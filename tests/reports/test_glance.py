@@ -200,6 +200,9 @@ def test_how_sure():
     ]
     found = summary.sure({"intervals": intervals(guaranteed=False)})
     assert found[-1] == "Nothing is guaranteed here, because the rows come in groups."
+    bounds = {"made": True, "samples": [{"bounds": [bound]}]}
+    found = summary.sure({"intervals": intervals(guaranteed=False), "bounds": bounds})
+    assert found[1] == "No coverage is guaranteed, because the rows come in groups."
     assert summary.calibrated(bins[:1])[0].endswith("in the only bin.")
     assert summary.calibrated(bins[:1] * 3)[0].endswith("in all 3 bins.")
     assert summary.sure({"bounds": {"made": True, "samples": [{"bounds": [trivial]}]}}) == []

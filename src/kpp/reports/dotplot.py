@@ -66,7 +66,7 @@ def dot_plot(dots: Sequence[Dot], x_label: str, label: str) -> Any:
     )
     for k, dot in enumerate(dots):
         y = TOP + LINE * k + 24
-        parts.append(f'<text class="name" x="{SIDE}" y="{y - 10}">{escape(dot.name)}</text>')
+        parts.append(f'<text class="name over" x="{SIDE}" y="{y - 10}">{escape(dot.name)}</text>')
         if dot.low is not None and dot.high is not None:
             path = f"M{scale(dot.low):.1f} {y}H{scale(dot.high):.1f}"
             parts.append(f'<path class="whisker {dot.kind}" d="{path}"/>')

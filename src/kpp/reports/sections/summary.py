@@ -184,10 +184,13 @@ def sure(sections: dict[str, Any]) -> list[str]:
     quality = _made(sections, "quality")
     if quality is not None and "calibration" in quality:
         found += calibrated(quality["calibration"]["bins"])
-    if intervals is not None:
-        found.append(promised(intervals))
     bounds = _made(sections, "bounds")
     best = None if bounds is None else best_bound(bounds)
+    if intervals is not None:
+        text = promised(intervals)
+        if best is not None:  # something is: not this
+            text = text.replace("Nothing is guaranteed here", "No coverage is guaranteed", 1)
+        found.append(text)
     if best is not None:
         quantity = best["quantity"].replace(": of", " of")
         found.append(
