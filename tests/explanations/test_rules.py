@@ -105,8 +105,9 @@ def test_equal_cells_of_several_trees_are_one_rule():
     model = KPPRegressor(RandomForestRegressor(6, random_state=0), alpha=1e-3).fit(X, y)
     explanation = explain_rules(model, [1.0])
     assert len(explanation.rules) == 1
-    assert explanation.rules[0].text == "x0 > 0.5"
-    assert len(explanation.rules[0].nodes) == 6
+    # The shortest number from 0, the value below the threshold, to below 1.
+    assert explanation.rules[0].text == "x0 > 0"
+    assert len(explanation.rules[0].nodes) == explanation.rules[0].n_trees == 6
     assert explanation.rules[0].support == pytest.approx(0.5)
 
 

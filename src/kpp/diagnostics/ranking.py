@@ -96,7 +96,7 @@ def precision_recall(
     _, true, false = ranked(positive, score, weight)
     if true[-1] == 0:
         return np.empty(0), np.empty(0)
-    counted = true + false > 0  # rows of no weight may come first
+    counted = np.diff(true + false, prepend=0.0) > 0  # rows of no weight are no step
     return true[counted] / (true + false)[counted], true[counted] / true[-1]
 
 

@@ -95,7 +95,8 @@ def segment_statistics(
     inside = np.where(codes < 0, n_parts, codes)
 
     def sums(values: FloatArray) -> FloatArray:
-        return np.bincount(inside, values, minlength=n_parts + 1)
+        found: AnyArray = np.bincount(inside, values, minlength=n_parts + 1)
+        return found
 
     n_rows = np.bincount(inside, minlength=n_parts + 1)[:n_parts]
     parts = [sums(weight**k * rest_of**j) for k, j in _POWERS]

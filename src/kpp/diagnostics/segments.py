@@ -416,7 +416,8 @@ def _parts(
     place = np.where(codes < 0, n_parts, codes)
 
     def sums(values: FloatArray) -> FloatArray:
-        return np.bincount(place, values, minlength=n_parts + 1)[:n_parts]
+        found: AnyArray = np.bincount(place, values, minlength=n_parts + 1)[:n_parts]
+        return found
 
     size = sums(weight)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -318,6 +318,7 @@ def shortest_between(low: float, high: float) -> str:
     >>> shortest_between(75.61, 75.83), shortest_between(18, 19), shortest_between(-0.02, 0.3)
     ('75.7', '18', '0')
     """
+    low, high = float(low), float(high)
     if low <= 0 < high:
         return "0"
     middle = low + (high - low) / 2

@@ -12,7 +12,7 @@ from kpp._rows import as_decimals
 from kpp._typing import AnyArray, BoolArray
 from kpp.explanations._conditions import Cell, Condition, categories_of
 from kpp.explanations._decimals import Decimals, KnownColumns, Thresholds
-from kpp.explanations._sets import Sets
+from kpp.explanations._sets import BY_WORDS, Sets
 from kpp.explanations._sums import Terms, write_sum
 from kpp.forest.arrays import Forest
 from kpp.forest.others import AnyOther
@@ -39,6 +39,10 @@ class Vocabulary:
         n_columns = forests[0].n_features if forests else 0
         self.sets = Sets(self.columns.meanings, n_columns, self.categories)
         self.kinds = [self.sets.kinds_in(forest) for forest in self.thresholds.forests]
+        # A column that words decide on in one forest: they do in all, or its cells would not meet.
+        by_words = np.any([kind == BY_WORDS for kind in self.kinds], axis=0)
+        for kind in self.kinds:
+            kind[by_words] = BY_WORDS
 
 
 class Wording:

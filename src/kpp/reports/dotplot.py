@@ -51,7 +51,7 @@ def dot_plot(dots: Sequence[Dot], x_label: str, label: str) -> Any:
         if sum(map(text_width, texts)) < 0.8 * WIDTH:
             break
     for tick, text in zip(ticks, texts, strict=True):
-        place, half = scale(tick), text_width(text) / 2
+        place, half = scale(tick), text_width(text) / 2 + 4  # a minus is wider than a digit
         middle = min(max(place, half), WIDTH - half)
         parts.append(f'<path class="grid" d="M{place:.1f} {TOP}V{bottom + 4}"/>')
         parts.append(
