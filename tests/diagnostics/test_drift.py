@@ -128,23 +128,21 @@ def test_what_has_moved(model):
 
 
 def test_boxes_by_hand(model):
-    found = drift(model, NEW, REFERENCE, n_permutations=1, top=6)
+    found = drift(model, NEW, X, n_permutations=1, top=6)
     ((_, block),) = forest_blocks(model.map_)
-    # Every box again, from its words: numbers are written so that all rows stay on their sides.
+    # Every box again, from its words, which hold for the rows of the fit.
     for box in found.boxes:
-        for frame, share in ((REFERENCE, box.reference), (NEW, box.new)):
-            inside = np.ones(len(frame), dtype=bool)
-            for part in box.text.split(" and "):
-                first = part.split(" ")[0]
-                if first in frame.columns:
-                    inside &= frame.eval(part).to_numpy()
-                else:  # 0.1 < a <= 0.3
-                    low, sign, name, *rest = part.split(" ")
-                    inside &= frame.eval(f"{low} {sign} {name}").to_numpy()
-                    inside &= frame.eval(f"{name} {' '.join(rest)}").to_numpy()
-            assert inside.mean() == pytest.approx(share, abs=1e-12)
-        both = (70 * box.reference + 60 * box.new) / 130
-        error = np.sqrt(both * (1 - both) * (1 / 70 + 1 / 60) * 130 / 129)
+        inside = np.ones(len(X), dtype=bool)
+        for part in box.text.split(" and "):
+            if part.split(" ")[0] in X.columns:
+                inside &= X.eval(part.replace(" = ", " == ")).to_numpy()
+            else:  # 0.1 < a <= 0.3
+                low, sign, name, *rest = part.split(" ")
+                inside &= X.eval(f"{low} {sign} {name}").to_numpy()
+                inside &= X.eval(f"{name} {' '.join(rest)}").to_numpy()
+        assert inside.mean() == pytest.approx(box.reference, abs=1e-12)
+        both = (150 * box.reference + 60 * box.new) / 210
+        error = np.sqrt(both * (1 - both) * (1 / 150 + 1 / 60) * 210 / 209)
         assert box.z == pytest.approx((box.new - box.reference) / error)
     sizes = [abs(box.z) for box in found.boxes]
     assert sizes == sorted(sizes, reverse=True)

@@ -30,7 +30,7 @@ class Box(Shown):
     Parameters
     ----------
     text : str
-        Its conditions.
+        Its conditions, in numbers rounded so that the rows of the fit stay on their sides.
     reference, new : float
         Share of the rows of each sample in it.
     z : float
