@@ -220,7 +220,9 @@ def test_no_block_goes_unchecked(page):
         return
     assert page.read_text().count("\n```") == 2 * len(blocks(page))  # indented ones are not found
     for marker, language, text in blocks(page):
-        assert language in ("python", "sh", "text", "json", "yaml"), f"a block of {language or 'nothing'}"
+        assert language in ("python", "sh", "text", "json", "yaml"), (
+            f"a block of {language or 'nothing'}"
+        )
         if language == "python":
             assert text.startswith(">>> "), "Python runs as a doctest: write >>> before it"
         if language == "sh" and not SKIPPED.match(marker):
