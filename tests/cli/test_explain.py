@@ -54,7 +54,6 @@ def test_a_file_of_several_classes_has_a_line_for_each(run, folder):
     )
 
 
-@pytest.mark.parametrize("name", ["reg", "cls"])
 def test_rows_count_from_the_end_too(run, folder):
     last = run("explain", folder / "iris.kpp", "iris", "--row", -1, "--json").data
     assert last == run("explain", folder / "iris.kpp", "iris", "--row", 149, "--json").data
@@ -64,6 +63,7 @@ def test_rows_count_from_the_end_too(run, folder):
         assert "--row must be 0 to 149, or -1 to -150 from the end" in done.err
 
 
+@pytest.mark.parametrize("name", ["reg", "cls"])
 @pytest.mark.parametrize("row", [0, 5, -1])
 def test_a_row_as_json(run, folder, name, row):
     data = run(
