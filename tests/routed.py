@@ -7,11 +7,11 @@ from kpp.forest.route import route
 
 
 class Routed(list):
-    """Numbers of rows of all calls of `route`; those made inside `apart` stand in `others`."""
+    """Numbers of rows of all calls of `route`; those made inside `apart` stand in another list."""
 
     def __init__(self, monkeypatch):
         super().__init__()
-        self.others = []
+        self.others, self.tried = [], []
         self._place = self
         # Modules hold the function itself.
         for name, module in list(sys.modules.items()):
@@ -23,7 +23,7 @@ class Routed(list):
         return route(forest, X, **settings)
 
     @contextmanager
-    def apart(self):
-        self._place = self.others
+    def apart(self, place=None):
+        self._place = self.others if place is None else place
         yield
         self._place = self

@@ -104,6 +104,9 @@ def shown():
     comparison = kpp.compare(classifier, X, two, test=(X, two), rivals={"same": classifier})
     moved = kpp.drift(classifier, X[40:] + 1.0, X[:40], n_permutations=9)
     table = kpp.check_data(X, two)
+    parts = kpp.segments(classifier, X, two)
+    flipping = kpp.certify_raw(classifier, X, scale="std", effort=1000)
+    flipped = int(np.flatnonzero(flipping.found)[0])
     rules = kpp.explain_rules(classifier, X.iloc[0], top=3)
     tree = forest.Tree(
         left=[1, -1, -1], right=[2, -1, -1], feature=[0, 0, 0], threshold=[0.0, 0.0, 0.0]
@@ -121,12 +124,14 @@ def shown():
         "AttributionSummary": attribution.summary(),
         "AttributionSummary, several": kpp.explain(several, X).summary(),
         "DistanceExplanation": kpp.explain_distance(classifier, X.iloc[0], X.iloc[60]),
+        "Interactions": kpp.explain_interactions(classifier, X),
         "LeaveOneOut": kpp.leave_one_out(regressor, yd),
         "Rule": rules.rules[0],
         "RuleExplanation": rules,
         "TrainingRowExplanation": kpp.explain_training_rows(classifier, X.iloc[0], top=3),
         "Certificate": certificate,
         "Certificate, regression": kpp.certify(regressor, Xd[:9], epsilon=10.0),
+        "Change": certificates.changes_to(classifier, X, flipping, flipped)[0],
         "Crossing": certificate.splits_to_cross(row)[0],
         "CurveBand": certificates.combine_curves([curve, curve]),
         "RawCertificate": kpp.certify_raw(classifier, X[:3], scale="std"),
@@ -153,6 +158,8 @@ def shown():
         "ColumnShift": moved.checks[0],
         "DataChecks": table,
         "Drift": moved,
+        "Segment": parts.segments[0],
+        "Segments": parts,
         "Outside": moved.outside[0],
         "PredictionShift": moved.predictions[0],
         "Diagnostics": dashboard,

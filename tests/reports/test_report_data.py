@@ -687,7 +687,7 @@ def test_target_source_and_doubt_are_on_the_page():
     assert "<script>alert" not in page
     assert data["sections"]["fitted"]["target"] == hostile
     assert "From a file." in page
-    assert page.count("Whether the fit has used some of") == 4
+    assert page.count("Whether the fit has used some of") == 5
     one = report_data(model, X, y, source="From a file.", max_rows=1)
     assert one["sections"]["fitted"]["source"] == ["From a file."]
     assert "Whether the fit has used" not in render(one)
@@ -697,7 +697,7 @@ def test_the_page_says_which_figures_are_weighted():
     model, X, y, _ = made("binary")
     weight = np.linspace(0.5, 1.5, len(y))
     page = render(report_data(model, X, y, sample_weight=weight, max_rows=1))
-    assert "Rows count by their weights in the scores, the calibration and the ROC curve" in page
+    assert "Rows count by their weights in the scores, the calibration, the thresholds" in page
     assert "Every row counts once in the confusion matrix" in page
     assert "by their weights" not in render(data_of("binary"))
 

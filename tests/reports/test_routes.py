@@ -13,13 +13,19 @@ from kpp.reports.sections import row_details
 
 @pytest.fixture
 def routed(monkeypatch):
-    calls, certify_raw = Routed(monkeypatch), row_details.certify_raw
+    calls = Routed(monkeypatch)
+    certify_raw, changes_to = row_details.certify_raw, row_details.changes_to
 
     def with_search(*given, **settings):
         with calls.apart():
             return certify_raw(*given, **settings)
 
+    def with_points(*given, **settings):
+        with calls.apart(calls.tried):
+            return changes_to(*given, **settings)
+
     monkeypatch.setattr(row_details, "certify_raw", with_search)
+    monkeypatch.setattr(row_details, "changes_to", with_points)
     return calls
 
 
@@ -48,6 +54,8 @@ def test_a_report_routes_every_set_of_rows_once(routed, kind):
     # One look at the rows that a search has found, if it has found any; none at the rows of X.
     assert all(n_rows <= row_details.SEARCHED_ROWS for n_rows in routed.others)
     assert len(routed.others) <= n_forests(model)
+    # Points that are tried on the way from a counterexample to its words: a few for each column.
+    assert all(n_points < len(X) for n_points in routed.tried)
     del routed[:]
     # Without the comparison, which has the model predict beside its rivals.
     report_data(model, X, y, train=train, max_rows=5, compare=False)
