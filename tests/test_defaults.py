@@ -41,6 +41,7 @@ EVERYWHERE = {
     "error": 0.0,
     "is_read": False,  # Huber's threshold is taken as given
     "rate": 1.0,
+    "row": 0,  # the first of those that were certified
     "sum_to": 0.0,
 }
 

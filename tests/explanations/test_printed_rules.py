@@ -41,7 +41,7 @@ def _part_holds(part, frame, known):
     missing = column.isna().to_numpy()
     other = ~missing & ~column.isin(known[name]).to_numpy() if name in known else missing & False
     if (
-        negated := re.fullmatch(rf"{name} is (not|missing or not|missing or not in) (.*)", part)
+        negated := re.fullmatch(rf"{name} is (not|missing or not in|missing or not) (.*)", part)
     ) and (negated[2] != "missing"):
         values = negated[2].removeprefix("{").removesuffix("}").split(", ")
         differs = ~column.astype(object).map(str).isin(values).to_numpy() & ~missing

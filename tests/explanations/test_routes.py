@@ -25,7 +25,8 @@ MODULES = (kpp.geometry.maps, kpp.models.embedding, kpp.scores.additive, kpp.sco
 
 # Every question, and how often it may route.
 QUESTIONS = {
-    "predict": (lambda model, rows, row: model.predict(rows), 1),
+    # Rows of numbers go straight to scores, without the ids of their leaves.
+    "predict": (lambda model, rows, row: model.predict(rows), 0),
     "explain": (lambda model, rows, row: explain(model, rows), 1),
     "explain, centred": (lambda model, rows, row: explain(model, rows, centered=True).summary(), 1),
     "explain, by node": (lambda model, rows, row: explain(model, rows, level="node"), 1),

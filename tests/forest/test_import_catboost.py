@@ -502,7 +502,7 @@ def test_rules_name_a_category_once():
     forest = Forest.from_model(model, rows=frame)
     assert forest.categories[1].tolist()[:4] == [-2, "-2", -1, "-1"]
     layer = KPPRegressor(forest, regime="fixed", node_weight="uniform", alpha=1e-3).fit(frame, y)
-    for text, rows in (("code = 3", frame["code"] == 3), ("code != 3", frame["code"] != 3)):
+    for text, rows in (("code = 3", frame["code"] == 3), ("code is not 3", frame["code"] != 3)):
         rules = explain_rules(layer, frame[rows].iloc[0]).rules
         assert text in {rule.text for rule in rules}
 

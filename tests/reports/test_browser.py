@@ -226,7 +226,8 @@ def test_variables_are_found_ordered_and_shown(visit):
     press(buttons[2], Keys.ENTER)
     assert find(driver, "#effect h3").text == name
     assert buttons[2].get_attribute("aria-pressed") == "true"
-    assert len(find_all(driver, "#effect svg .band")) == 1
+    # Of its contributions, and of the residuals below them.
+    assert len(find_all(driver, "#effect svg .band")) == 2
     Select(find(driver, "#variable-order")).select_by_value("name")
     names = [button.text for button in find_all(driver, "#variable-table tbody bdi")]
     assert names == sorted(names)

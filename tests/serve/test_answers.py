@@ -132,7 +132,7 @@ def test_rules(server, known):
     question, frame, at = known
     found = server.post("/rules?top=3", as_json(frame.iloc[:3])).data
     for i in range(3):
-        expected = explain_rules(question.model, at.take([i]), top=3, output=found["output"][i])
+        expected = explain_rules(question, at.take([i]), top=3, output=found["output"][i])
         assert [r["rule"] for r in found["rules"][i]] == [r.text for r in expected.rules]
         assert [r["contribution"] for r in found["rules"][i]] == [
             r.contribution for r in expected.rules

@@ -33,10 +33,9 @@ def wilson(share: float, n: float) -> tuple[float, float]:
     middle = share + z**2 / (2 * n)
     reach = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     factor = 1 + z**2 / n
-    return (
-        float(max((middle - reach) / factor, 0.0)),
-        float(min((middle + reach) / factor, 1.0)),
-    )
+    # Of none or all the end is the share itself, which rounding must not cross.
+    low, high = (middle - reach) / factor, (middle + reach) / factor
+    return max(0.0, min(float(low), share)), min(1.0, max(float(high), share))
 
 
 def resampled(

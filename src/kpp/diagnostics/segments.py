@@ -109,6 +109,16 @@ class Segments(Shown):
         What intervals or sets were asked to cover.
     notes : list of str
         What was left out, and why.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from kpp import KPPRegressor, segments
+    >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+    >>> model = KPPRegressor("extra-trees", n_estimators=5, alpha=1.0, random_state=0)
+    >>> found = segments(model.fit(X[::2], y[::2]), X[1::2], y[1::2], by=["sex"])
+    >>> found.loss, found.n_rows, sorted({name for one in found.segments for name in one.columns})
+    ('squared error', 221, ['sex'])
     """
 
     segments: list[Segment]

@@ -67,6 +67,16 @@ class Interactions(Shown):
     ----------
     residual : float
         Largest absolute deviation of the sums from `scores`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp import KPPRegressor, explain_interactions
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    >>> model = KPPRegressor("extra-trees", n_estimators=5, alpha=0.1, random_state=0)
+    >>> found = explain_interactions(model.fit(X, X[:, 0] * X[:, 1]), X)
+    >>> found.pairs, found.values.shape, sorted(found.sizes())
+    ((('x0', 'x1'),), (200, 1), ['one column', 'three or more columns', 'two columns'])
     """
 
     pairs: tuple[tuple[str, str], ...]

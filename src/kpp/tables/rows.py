@@ -61,6 +61,7 @@ class Rows:
     ) -> None:
         self.name = table.name
         self.question = ask(model)
+        self._routed: dict[tuple[Any, Any], RoutedRows] = {}
         with listener.working(f"reading {table.name}"):
             frame = table.read(text_columns(model))
         self.ids = take_id(frame, id_column, table.name)
@@ -90,4 +91,7 @@ class Rows:
 
     def at(self, which: slice = slice(None)) -> RoutedRows:
         """All rows or some of them, routed: for every question about them."""
-        return self.model.at(self.prepared.iloc[which])
+        key = which.start, which.stop
+        if key not in self._routed:
+            self._routed[key] = self.model.at(self.prepared.iloc[which])
+        return self._routed[key]
