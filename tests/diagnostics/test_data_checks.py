@@ -208,3 +208,11 @@ def test_shapes_and_words():
         check_data(pd.concat([X, X], axis=1), y)
     gaps = pd.Series(y).where(np.arange(300) > 4)
     assert check_data(X, gaps).n_rows == 295
+
+
+def test_names_that_are_numbers_and_mixed_values():
+    mixed = np.array([1, "a", 2.5, "b", 1, "a"] * 5, dtype=object)
+    frame = pd.DataFrame({0: mixed, 1: np.tile(np.arange(6.0), 5)})
+    # Six different rows, each five times, whatever the target is called.
+    labels = pd.Series(["x", "y", "x", "y", "x", "y"] * 5, dtype=object, name=3)
+    assert check_data(frame, labels).n_duplicates == 24

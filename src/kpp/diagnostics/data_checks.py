@@ -371,7 +371,7 @@ def _duplicates(frame: Any, target: Any) -> tuple[int, int, float]:
 def _hashable(frame: Any) -> Any:
     """Columns of mixed objects as texts: hashing wants one type."""
     mixed = [name for name in frame.columns if frame[name].dtype == object]
-    return frame.assign(**{name: frame[name].astype(str) for name in mixed}) if mixed else frame
+    return frame.astype(dict.fromkeys(mixed, str)) if mixed else frame
 
 
 def _chance_of_equal(column: Any) -> float:
