@@ -96,6 +96,7 @@ def products(
         "numbers": block.outline.length,
         "product_s": seconds,
         "product_bytes": sent,
+        "kpp": versions()["versions"]["kpp"],
     }
     session.close()
     del data, block, vector
@@ -175,7 +176,8 @@ def to_markdown(result: dict[str, Any]) -> str:
         f"machine of {result['cores']} cores. "
         f"A given forest of {TREES} trees of depth {DEPTH}, {_numbers(result):,} "
         f"leaves; partitions of up to {CHUNK:,} rows of {N_COLUMNS} columns in single precision. "
-        f"Fits at alpha = {ALPHA_PER_ROW:g} per row, to a duality gap of {TOL:g}.",
+        f"Fits at alpha = {ALPHA_PER_ROW:g} per row, to a duality gap of {TOL:g}. By kpp "
+        f"{', '.join(sorted({row['kpp'] for row in result['rows']}))}.",
         "",
         "| rows | workers | partitions | a product, s | bytes moved per product "
         "| fit, s | products | one process with 2 threads, fit, s |",
