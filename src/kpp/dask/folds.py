@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,15 +51,7 @@ def draw_folds(data: DaskData, n_folds: int, seed: int) -> Rows:
 
 def given_folds(data: DaskData, folds: Any, X: Any) -> tuple[Rows, int]:
     """Take the user's folds, a number from 0 on for each row."""
-    from dask import delayed
-
-    session = data.session
-    made = [delayed(_numbers, pure=False)(own) for own in blocks_of(folds, "folds", X)]
-    with session.watched():
-        parts = session.adopt(session.client.compute(made))
-    if len(parts) != len(data.partitions):
-        raise ValueError("folds must be cut as X is.")
-    fold = data.partitions.rows(parts, np.zeros(0, dtype=np.int32))
+    fold = _read_column(data, folds, "folds", X, _numbers, np.int32)
     if fold.min() < 0 or not np.isfinite(fold.max()):
         raise ValueError("folds must be numbers from 0 on.")
     return fold, int(fold.max()) + 1
@@ -85,15 +78,7 @@ class Groups:
     @classmethod
     def read(cls, data: DaskData, groups: Any, X: Any) -> Groups:
         """Take the groups of the rows, and count them."""
-        from dask import delayed
-
-        session = data.session
-        made = [delayed(group_prints, pure=False)(own) for own in blocks_of(groups, "groups", X)]
-        with session.watched():
-            parts = session.adopt(session.client.compute(made))
-        if len(parts) != len(data.partitions):
-            raise ValueError("groups must be cut as X is.")
-        prints = data.partitions.rows(parts, np.zeros(0, dtype=np.uint64))
+        prints = _read_column(data, groups, "groups", X, group_prints, np.uint64)
         _, counts = data.partitions.reduce(_counted, _united, prints, what="groups")
         if counts.sum() != data.n_rows:
             raise ValueError(
@@ -129,6 +114,21 @@ def _counted(prints: Prints) -> tuple[Prints, AnyArray]:
 def _united(*parts: tuple[Prints, AnyArray]) -> tuple[Prints, AnyArray]:
     found, place = np.unique(np.concatenate([own for own, _ in parts]), return_inverse=True)
     return found, np.bincount(place.ravel(), np.concatenate([own for _, own in parts])).astype(int)
+
+
+def _read_column(
+    data: DaskData, values: Any, name: str, X: Any, function: Callable[[Any], Any], dtype: Any
+) -> Rows:
+    """What a function makes of the user's column on the workers, one number for each row."""
+    from dask import delayed
+
+    session = data.session
+    made = [delayed(function, pure=False)(own) for own in blocks_of(values, name, X)]
+    with session.watched():
+        parts = session.adopt(session.client.compute(made))
+    if len(parts) != len(data.partitions):
+        raise ValueError(f"{name} must be cut as X is.")
+    return data.partitions.rows(parts, np.zeros(0, dtype=dtype))
 
 
 def _numbers(folds: Any) -> AnyArray:

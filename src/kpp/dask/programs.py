@@ -96,9 +96,3 @@ def run_program(partition: int, program: Program, *inputs: Any) -> Any:
         values.append(function(*own, **kwargs))
     wanted = tuple(values[place] for place in program.wanted)
     return wanted if len(wanted) > 1 else wanted[0]
-
-
-def _argument(arg: Any, values: list[Any], partition: int) -> Any:
-    if isinstance(arg, Slot):
-        return values[arg]
-    return arg[partition] if isinstance(arg, PerPartition) else arg

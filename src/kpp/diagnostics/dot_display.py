@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from kpp._axes import axes_or_new
+from kpp._colours import DOWN, UP
 from kpp.diagnostics.comparison import Comparison, compare
 from kpp.diagnostics.segments import WORSE, Segments, segments
 
-UP, DOWN, NEITHER = "C1", "C0", "0.45"
+NEITHER = "0.45"
 MOST_SHOWN = 15
 
 

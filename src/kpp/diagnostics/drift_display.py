@@ -6,11 +6,10 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from kpp._axes import axes_or_new
+from kpp._colours import DOWN, UP
 
 if TYPE_CHECKING:
     from kpp.diagnostics.drifting import Drift
-
-GAINED, LOST = "C0", "C3"
 
 
 class DriftDisplay:
@@ -50,14 +49,14 @@ class DriftDisplay:
         boxes = self.drift.boxes
         ax = axes_or_new(ax, "DriftDisplay.plot", 8.0, 1.2 + 0.5 * max(1, len(boxes)))
         for place, box in enumerate(boxes):
-            color = GAINED if box.new > box.reference else LOST
+            color = UP if box.new > box.reference else DOWN
             ax.plot([box.reference, box.new], [place, place], color=color, linewidth=2)
             ax.plot(box.reference, place, "o", color="white", markeredgecolor="0.3", zorder=3)
             ax.plot(box.new, place, "o", color=color, zorder=3)
         ax.set_yticks(range(len(boxes)), [textwrap.fill(box.text, 48) for box in boxes], fontsize=8)
         ax.set_ylim(len(boxes) - 0.5, -0.5)
         ax.set_xlim(left=-0.02 * max((max(b.reference, b.new) for b in boxes), default=1.0))
-        ax.set_xlabel("share of rows: reference (hollow), new (filled; blue gained, red lost)")
+        ax.set_xlabel("share of rows: reference (hollow), new (filled; orange gained, blue lost)")
         ax.set_title(self.drift.verdict, fontsize=9, loc="left", wrap=True)
         self.ax_, self.figure_ = ax, ax.figure
         return self
