@@ -377,3 +377,27 @@ def test_losses_that_do_not_go_with_the_target(run, tmp_path, folder):
     assert "--quantile" in wrong.err
     # The command's names are those of the models.
     assert [loss.value for loss in Loss] == list(LOSSES)
+
+
+def test_parts_may_choose_for_themselves_among_so_many_folds(run, tmp_path):
+    out = tmp_path / "m.kpp"
+    asked = ["--regime", "cross-validated", "--nested", "--folds", "3"]
+    done = run("fit", "breast_cancer", *asked, *FEW, "--out", out, "--json")
+    model = load(out)[-1]
+    assert model.alpha_selection_ == "nested"
+    assert len(model.folds_) == 3
+    assert done.data["trees"] == model.additive_.n_trees == 3 * 10
+    assert model.fit_record_.n_candidates == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--nested"], "--nested lets every part of --regime cross-validated choose"),
+        (["--folds", "1"], "--folds must be at least 2; got 1"),
+    ],
+)
+def test_folds_that_cannot_be(run, tmp_path, asked, said):
+    done = run("fit", "iris", *asked, *FEW, "--out", tmp_path / "m.kpp")
+    assert done.code != 0
+    assert said in " ".join(done.err.split())

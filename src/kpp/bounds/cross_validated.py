@@ -40,6 +40,7 @@ from kpp.bounds.results import Assumption, Bound, BoundReport
 from kpp.bounds.samples import Sample
 from kpp.forest.columns import categorical_columns
 from kpp.models.intervals import predictors_of
+from kpp.models.nested import NESTED
 from kpp.solvers import ClippedLoss, Loss
 
 # Where scores may be cut, for the error of their mean and for its log loss. One that is chosen by
@@ -393,6 +394,12 @@ def _counted(sample: Sample) -> Assumption:
     name, model = "choices counted", sample.model
     record, n = model.fit_record_, model.fit_record_.n_candidates
     blend = "" if model.blend_weights_ is None else " and weights on a lattice"
+    if model.alpha_selection_ == NESTED:
+        what = "alpha" if model.blend_weights_ is None else "alphas and weights"
+        if record.alphas_given:
+            why = f"the caller says that the alphas were not made by these labels; N = {n}"
+            return Assumption(name, None, why)
+        return Assumption(name, True, f"N = {n}: every part has chosen {what} on its own rows")
     if model.alpha_selection_ == "given" or record.alphas_given:
         what = "alpha" if model.alpha_selection_ == "given" else "the grid of alphas"
         return Assumption(

@@ -100,6 +100,7 @@ def run_dask_fit(
             forest,
             n_estimators=options.trees,
             alpha=options.penalty(),
+            cv=options.folds,
             random_state=options.seed,
             verbose=int(terminal.shows_progress),
             client=client,

@@ -240,8 +240,20 @@ RegimeOption = Annotated[
     Regime,
     typer.Option(
         "--regime",
-        help="Which labels the forest sees: shared is the most accurate, honest the one with "
-        "guarantees.",
+        help="Which labels the forest sees: shared is the most accurate, honest and "
+        "cross-validated have guarantees.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Folds = Annotated[
+    int, typer.Option(help="Folds of rows that are left out in turn.", rich_help_panel=_MODEL)
+]
+Nested = Annotated[
+    bool,
+    typer.Option(
+        "--nested",
+        help="With --regime cross-validated: every part chooses for itself, which guarantees more "
+        "and takes longer.",
         rich_help_panel=_MODEL,
     ),
 ]
@@ -334,6 +346,8 @@ OF_A_FIT = {
     "forest": "--forest",
     "trees": "--trees",
     "regime": "--regime",
+    "folds": "--folds",
+    "nested": "--nested",
     "alpha": "--alpha",
     "loss": "--loss",
     "quantile": "--quantile",

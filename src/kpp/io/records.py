@@ -13,6 +13,7 @@ from sklearn.base import is_classifier
 from kpp.io.fields import is_number, require, whole
 from kpp.io.schema import Field, FieldTable, required
 from kpp.models.linear import KPPLinearModel
+from kpp.models.nested import NESTED
 from kpp.models.penalties import grids_of
 from kpp.models.plans import Splitter
 from kpp.models.record import CALLER_WEIGHTS, CLASS_WEIGHTS, FOLDS, FitRecord
@@ -60,6 +61,12 @@ def decode_record(stored: Any, model: KPPLinearModel) -> FitRecord:
     require(is_number(stored["tol"]), "tol of the fit must be a number")
     whole(stored["max_iter"], "max_iter", 0, 2**62)
     counts = REGIMES[model.regime_].leaves_folds_out
+    if model.alpha_selection_ == NESTED:
+        require(counts and model.folds_ is not None, "only parts without their folds choose alone")
+        grids = [grid for _, grid in grids_of(model)]
+        right = all(len(grid) == len(model.folds_ or ()) for grid in grids)
+        require(right, "an alpha for every part")
+        counts = False
     # A choice among the alphas that are shown was one among as many, at least.
     least = prod(len(grid) for _, grid in grids_of(model)) if counts else 1
     whole(stored["n_candidates"], "n_candidates", least, 2**62 if counts else 1)

@@ -11,6 +11,7 @@ from kpp.geometry.composed import BlockMap
 from kpp.geometry.maps import MapBlock
 from kpp.models.fits import BareFit, LinearFit
 from kpp.models.linear import KPPLinearModel
+from kpp.models.nested import NESTED
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,8 @@ def fold_predictors(model: KPPLinearModel) -> list[FoldPredictor]:
 
     .. math:: g_q = c_0 + \sum_b \theta_{K_b} K_{b, q} + \theta_{F_b} F_{b, q}
 
-    in a blend, with the same weights and constant for all folds; otherwise a layer each.
+    in a blend, with the same weights and constant for all folds, but for parts that have chosen for
+    themselves; otherwise a layer each.
 
     Parameters
     ----------
@@ -63,9 +65,12 @@ def fold_predictors(model: KPPLinearModel) -> list[FoldPredictor]:
     constant = np.atleast_1d(model.intercept_) - np.sum(
         [part.share * part.intercept for part in parts], axis=0
     )
+    constants = [constant] * n_folds
+    if model.alpha_selection_ == NESTED and model.fold_predictors_ is not None:
+        constants = list(model.fold_predictors_.constant)
     found = []
-    for own in by_rows.values():
-        bias, blocks, coefs = constant.copy(), [], []
+    for own, its_constant in zip(by_rows.values(), constants, strict=True):
+        bias, blocks, coefs = its_constant.copy(), [], []
         for k, fit in enumerate(own):
             # A share holds the 1 / Q of the average.
             share = np.broadcast_to(fit.share * n_folds, constant.shape)

@@ -11,6 +11,8 @@ from kpp.forest.grow import check_forest, is_grown, traits_of
 Spec = tuple[str, Any]
 
 COMBINATIONS = ("auto", "blend", "joint")
+# Values of `alpha_selection` that leave scores to learn the weights of a blend on.
+BLENDING = ("fold-grown", "nested")
 # The names of the blocks of main effects; the second is no forest.
 LADDERS, LINEAR = "ladders", "linear"
 # What ``forest="blend"`` stands for, beside main effects; see docs/blend.md.
@@ -95,7 +97,7 @@ def blocks_of(estimator: Any) -> Blocks:
 
 def _can_blend(estimator: Any) -> bool:
     """Whether the weights of a blend can be learned as the other parameters have it."""
-    return estimator.alpha_selection == "fold-grown" and estimator.max_norm is None
+    return estimator.alpha_selection in BLENDING and estimator.max_norm is None
 
 
 def forest_specs(forest: Any) -> list[Spec]:

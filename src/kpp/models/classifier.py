@@ -64,12 +64,16 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     alphas : array-like, default=None
         Grid for ``alpha="auto"``. By default 20 values relative to the scale of the embedding,
         extended where the best lies on an edge.
-    alpha_selection : {"fold-grown", "regrown", "frozen"}, default="fold-grown"
+    alpha_selection : {"fold-grown", "regrown", "frozen", "nested"}, default="fold-grown"
         How "auto" scores an alpha in the shared regime. "fold-grown": one forest in as many groups
         of trees as folds, where a group never sees its fold; every fold is predicted by its group
         alone. "regrown": a whole forest per fold. "frozen": folds of the linear layer only, on a
         forest that has seen all labels, which picks far too small an alpha on noisy data. In the
-        other regimes the forest has not seen the labels, and "frozen" is what is done.
+        other regimes the forest has not seen the labels, and "frozen" is what is done. "nested", of
+        the regime "cross-validated": every part is a shared model of its rows, with all of
+        `n_estimators` and five folds of its own, and chooses alpha and the weights of a blend
+        there; bounds and intervals have then nothing to pay for the choice. It takes as long as
+        that many shared models.
     scoring : None, str or callable, default=None
         Figure of merit of the out-of-fold predictions; None is the mean log-likelihood.
     cv : int or splitter, default=5
@@ -90,8 +94,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         candidate, and the model is their sum with weights of at least 0 that are learned on scores
         of rows that none of them has seen. "auto" is "blend" for ``forest="blend"`` and for
         lists, but "joint" where there are no such scores: with another `alpha_selection` than
-        "fold-grown", and with `max_norm`. With ``center="partition"`` the centre is a blend, and
-        one layer is fitted around it.
+        "fold-grown" and "nested", and with `max_norm`. With ``center="partition"`` the centre is a
+        blend, and one layer is fitted around it.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into the sample weights. In the honest regime
         "balanced" counts the partition fold.
@@ -151,17 +155,17 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         The model as forests with one number per node and score.
     alpha_ : float or dict
         The penalty that was used; above the chosen one where `max_norm` has raised it. Of a
-        blend a dict, with the penalty of each block.
+        blend a dict, with the penalty of each block; of several layers the mean.
     constant_ : array of shape (n_classes,), or None
         The shares of the classes in the rows of the linear layer, by their weights: the
         constant that scores are compared with. None in a model of an older file.
     alpha_selection_ : str
-        How it was found: "fold-grown", "regrown", "frozen" or "given".
+        How it was found: "fold-grown", "regrown", "frozen", "nested" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
         The grid, and the score of its out-of-fold predictions, higher is better. With the default
         scoring, alphas far below the best are scored by iterates that were cut off early; of
         several classes and folds of at least 4,000 rows the chosen alpha alone is scored on all.
-        Dicts by block in a blend.
+        Dicts by block in a blend. With "nested" what each part has chosen, and its score there.
     oof_prediction_ : array of shape (n_fit_rows, n_classes), or None
         Probabilities of each row by trees and coefficients that have not seen it (with "frozen" in
         the shared regime: by coefficients only), at `alpha_`. In a blend the weights have not

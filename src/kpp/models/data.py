@@ -68,6 +68,11 @@ class FitData:
             groups=None if self.groups is None else self.groups[rows],
         )
 
+    def alone(self, rows: AnyArray) -> FitData:
+        """Return some of the rows as if there were no others, for a fit of their own."""
+        own = self.take(rows)
+        return replace(own, is_weighted=bool(own.is_weighted and (own.weight != 1).any()))
+
 
 def check_rows(estimator: Any, specs: list[tuple[str, Any]], X: Any) -> tuple[Any, Any]:
     """Check X for a fit, and remember its columns on the estimator.

@@ -18,10 +18,12 @@ from kpp._assumptions import Assumption
 from kpp._checks import RefusedError, check_choice
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, FloatArray
+from kpp.forest.columns import categorical_columns
 from kpp.models._rank_loops import rank_of_scaled_sums
 from kpp.models.fold_predictors import FoldPredictors
 from kpp.models.interval_results import PredictionIntervals, PredictionSets
 from kpp.models.left_rows import check_has_rows
+from kpp.models.nested import NESTED
 from kpp.models.regimes import regime_of
 from kpp.scores import routed_rows
 from kpp.solvers import HuberLoss
@@ -372,10 +374,12 @@ def _folds(model: KPPLinearModel, sizes: AnyArray) -> Assumption:
 
 def _alpha(model: KPPLinearModel) -> Assumption:
     name = "alpha fixed without these labels"
-    if model.blend_weights_ is not None:
+    if model.alpha_selection_ == NESTED and not model.fit_record_.alphas_given:
+        return Assumption(name, True, "every part has chosen for itself, without its fold")
+    if model.blend_weights_ is not None and model.alpha_selection_ != NESTED:
         why = "the weights of a blend come from predictors that have seen this fold"
         return Assumption(name, False, why)
-    is_chosen = model.alpha_selection_ != "given"
+    is_chosen = model.alpha_selection_ not in ("given", NESTED)
     if is_chosen and (len(model.alphas_) > 1 or not model.fit_record_.alphas_given):
         why = "alpha was chosen by the out-of-fold errors themselves; give alphas=[alpha]"
         return Assumption(name, False, why)
@@ -403,6 +407,9 @@ def _from_other_rows(model: KPPLinearModel) -> Assumption:
     if made:
         given = " and ".join(made)
         return Assumption(name, None, f"the caller says that {given} was made without these labels")
+    if any(categorical_columns(block.forest).any() for block in model.additive_.blocks):
+        why = "the caller says that the lists of categories, read from all rows, were known before"
+        return Assumption(name, None, why)
     if regime.takes_grown_forest:
         return Assumption(name, None, regime.independence[1])
     return Assumption(name, True, "each fold is predicted by the same fit of the others")

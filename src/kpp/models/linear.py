@@ -24,7 +24,7 @@ from kpp.geometry.linear import LinearMap
 from kpp.geometry.maps import MapBlock, PathMap
 from kpp.models.blend import fit_blend
 from kpp.models.blend_plans import BlendPlan
-from kpp.models.blocks import Blocks, blocks_of
+from kpp.models.blocks import BLENDING, Blocks, blocks_of
 from kpp.models.data import FitData, check_groups, check_new_rows, check_rows
 from kpp.models.fits import BareFit, Center, LinearFit
 from kpp.models.fitting import FittedPlan, fit_plan
@@ -32,9 +32,10 @@ from kpp.models.fold_out import LeaveOneFoldOut, leave_one_fold_out
 from kpp.models.fold_predictors import FoldPredictors
 from kpp.models.grower import Grower, check_map_parameters, takes_nan
 from kpp.models.left_rows import LeftRows, mean_row_of
+from kpp.models.nested import NESTED, fit_nested
 from kpp.models.plans import Splitter
 from kpp.models.record import FitRecord
-from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES, Regime
+from kpp.models.regimes import ALPHA_SELECTIONS, REGIMES, CrossValidated, Regime
 from kpp.models.selection import LayerSettings, counted_taus
 from kpp.models.tasks import Task
 from kpp.scores import AdditiveForest, RoutedRows, routed_rows
@@ -204,11 +205,17 @@ class KPPLinearModel(ShowsItsFit, ABC):
             max_iter=self.max_iter,
             progress=progress,
             n_jobs=self.n_jobs,
-            taus=counted_taus(is_blend=blocks.is_blend) if regime.leaves_folds_out else None,
+            taus=counted_taus(is_blend=blocks.is_blend) if regime.counts_choices else None,
         )
         # A model that shrinks to a blend is one layer on its map.
         is_blend = blocks.is_blend and regime.center == "zero"
-        if is_blend:
+        # Where nothing is chosen, parts need no folds of their own.
+        nested = None
+        if regime.is_nested and (is_blend or regime.chooses_alpha):
+            assert isinstance(regime, CrossValidated)
+            nested = regime.plan_nested(data, grower)
+            own_folds = nested.splits
+        elif is_blend:
             blend = regime.plan_blend(data, grower, partition, fit)
             own_folds = blend.splits if blend.folds is None else blend.folds
         else:
@@ -216,7 +223,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
             own_folds = [(fold.train_rows, fold.test_rows) for fold in plan.folds]
         # Row numbers of a plan are those of its fit rows.
         folds = [(fit[train], fit[test]) for train, test in own_folds]
-        self.regime_, self.alpha_selection_ = regime.name, regime.selection
+        self.regime_ = regime.name
+        self.alpha_selection_ = regime.selection if nested is None else NESTED
         self.partition_rows_, self.fit_rows_ = partition, fit
         self.folds_ = folds or None
         self.sample_weight_ = data.weight[fit] if data.is_weighted else None
@@ -231,6 +239,9 @@ class KPPLinearModel(ShowsItsFit, ABC):
             blocks=blocks,
         )
         self.constant_ = task.constant(data.target[fit], data.weight[fit])
+        if nested is not None:
+            self._keep(fit_nested(nested, data, settings), task)
+            return self
         if is_blend:
             self._keep(fit_blend(blend, data, settings), task)
             return self
@@ -279,6 +290,11 @@ class KPPLinearModel(ShowsItsFit, ABC):
         check_choice("alpha_selection", self.alpha_selection, ALPHA_SELECTIONS)
         check_choice("center", self.center, ("zero", "partition"))
         kind = REGIMES[self.regime]
+        if self.alpha_selection == "nested" and not kind.leaves_folds_out:
+            raise ValueError(
+                "alpha_selection='nested' lets every part of regime='cross-validated' choose for "
+                f"itself; got regime={self.regime!r}."
+            )
         if self.center == "partition" and not kind.splits_rows:
             raise ValueError(
                 f"center='partition' goes with regime='honest'; got regime={self.regime!r}."
@@ -344,9 +360,10 @@ class KPPLinearModel(ShowsItsFit, ABC):
     def _check_blend(self, regime: Regime) -> None:
         """Refuse what a blend does not have, or not yet."""
         instead = "Use combine='joint', which puts all forests into one linear layer."
-        if self.alpha_selection != "fold-grown":
+        if self.alpha_selection not in BLENDING:
             raise ValueError(
-                "A blend learns its weights on alpha_selection='fold-grown' for now; got "
+                "A blend learns its weights with alpha_selection='fold-grown', or 'nested' in the "
+                "regime 'cross-validated', for now; got "
                 f"alpha_selection={self.alpha_selection!r}. {instead}"
             )
         if self.max_norm is not None:

@@ -7,6 +7,7 @@ import numpy as np
 from kpp._checks import RefusedError
 from kpp._typing import FloatArray
 from kpp.models.linear import KPPLinearModel
+from kpp.models.nested import NESTED
 
 
 def alpha_of(model: KPPLinearModel) -> float:
@@ -50,3 +51,27 @@ def grids_of(model: KPPLinearModel) -> list[tuple[float, FloatArray]]:
     if isinstance(model.alpha_, dict) and isinstance(model.alphas_, dict):
         return [(alpha, model.alphas_[name]) for name, alpha in model.alpha_.items()]
     return [(alpha_of(model), np.asarray(model.alphas_))]
+
+
+def kept_score(model: KPPLinearModel) -> float | None:
+    """Return the out-of-fold score of what was chosen, higher is better.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+
+    Returns
+    -------
+    score : float or None
+        Of a blend, that of its out-of-fold predictions; of parts that have chosen for themselves
+        the mean over parts, each on folds of its own rows; None where alpha was given.
+    """
+    if model.cv_scores_ is None:
+        return None
+    if model.blend_score_ is not None:
+        return model.blend_score_
+    scores = np.asarray(model.cv_scores_)
+    if model.alpha_selection_ == NESTED:
+        return float(scores.mean())
+    return float(scores[np.argmin(np.abs(np.log(np.asarray(model.alphas_) / alpha_of(model))))])

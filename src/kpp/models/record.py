@@ -35,7 +35,7 @@ class FitRecord:
     alpha_selection : str
         "given", or how alpha was chosen.
     alphas_given : bool
-        Whether the caller gave the grid.
+        Whether the caller gave the grid; of parts that choose for themselves also a single alpha.
     class_weight : {"none", "balanced", "given"}
         Weights of the classes.
     caller_weights : tuple of str
@@ -151,7 +151,9 @@ class FitRecord:
             center=estimator.center,
             folds=folds,
             alpha_selection=estimator.alpha_selection_,
-            alphas_given=estimator.alphas is not None,
+            # Parts that choose weights may have been given their only alpha.
+            alphas_given=estimator.alphas is not None
+            or (estimator.alpha_selection_ == "nested" and estimator.alpha != "auto"),
             class_weight=of_classes,
             caller_weights=tuple(name for name, is_given in given.items() if is_given),
             n_groups=n_groups,

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit, train_test_split
+from sklearn.utils import check_random_state
 
 from kpp._rows import take_rows
 from kpp._typing import AnyArray
@@ -24,10 +25,11 @@ from kpp.models.blocks import LINEAR
 from kpp.models.data import FitData, group_codes
 from kpp.models.fits import MapPart
 from kpp.models.fold_grown import grow_in_folds, joint_plan
-from kpp.models.grower import Grower
+from kpp.models.grower import Grower, seeds_for
+from kpp.models.nested import INNER_FOLDS, NESTED, NestedPlan
 from kpp.models.plans import FitPlan, Fold, Layer, Splitter, plan_on_one_map
 
-ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen")
+ALPHA_SELECTIONS = ("fold-grown", "regrown", "frozen", NESTED)
 # For a regime: whether the representation is independent of the labels of the fit rows (None: that
 # is the caller's word), and why.
 Independence = tuple[bool | None, str]
@@ -89,6 +91,16 @@ class Regime(ABC):
     def selection(self) -> str:
         """How alpha is chosen: "given", or one of the ways; only shared forests have several."""
         return "frozen" if self.chooses_alpha else "given"
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether each part of an average is a whole model, which chooses for itself."""
+        return self.leaves_folds_out and self.alpha_selection == NESTED
+
+    @property
+    def counts_choices(self) -> bool:
+        """Whether what is chosen comes from finite grids, and is counted: bounds pay for it."""
+        return self.leaves_folds_out and not self.is_nested
 
     def rows(self, n_rows: int, groups: AnyArray | None = None) -> tuple[AnyArray | None, AnyArray]:
         """Partition rows, for the forest, and fit rows, for the linear layer."""
@@ -259,8 +271,7 @@ class Honest(Regime):
         seed = copy.deepcopy(self.random_state)
         splitter = replace(self.splitter, random_state=seed)
         shared = Shared(splitter, self.chooses_alpha, self.alpha_selection)
-        own = data.take(partition)
-        own = replace(own, is_weighted=bool(own.is_weighted and (own.weight != 1).any()))
+        own = data.alone(partition)
         rows, own_grower = np.arange(len(own)), replace(grower, random_state=seed)
         center: FitPlan | BlendPlan
         if grower.blends:
@@ -390,8 +401,32 @@ class CrossValidated(CrossFit):
 
     @property
     def selection(self) -> str:
-        """How alpha is chosen: by trees that have not seen the fold."""
-        return "fold-grown" if self.chooses_alpha else "given"
+        """How alpha is chosen: by trees that have not seen the fold, or by each part alone."""
+        if not self.chooses_alpha:
+            return "given"
+        return NESTED if self.is_nested else "fold-grown"
+
+    def plan_nested(self, data: FitData, grower: Grower) -> NestedPlan:
+        """For each fold a shared model of all other rows, with folds among these.
+
+        Parameters
+        ----------
+        data : FitData
+            All rows.
+        grower : Grower
+            The forests, of which every part grows all.
+
+        Returns
+        -------
+        plan : NestedPlan
+        """
+        splits = self.splitter.split(data)
+        parts: list[tuple[Regime, Grower]] = []
+        for seed in seeds_for(check_random_state(self.random_state), len(splits)):
+            # Within a part nothing must be independent: its folds may follow its classes.
+            inner = Splitter(INNER_FOLDS, seed, is_stratified=bool(grower.classification))
+            parts.append((Shared(inner, self.chooses_alpha), replace(grower, random_state=seed)))
+        return NestedPlan(splits, parts)
 
     def _thirds(self, data: FitData) -> tuple[list[AnyArray], list[AnyArray], list[AnyArray]]:
         """All rows but those of the fold, to grow on and to fit on."""

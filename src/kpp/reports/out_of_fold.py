@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kpp.models.linear import KPPLinearModel
+from kpp.models.nested import NESTED
 from kpp.models.regimes import regime_of
 from kpp.tables.numbers import span
 
@@ -39,8 +40,10 @@ def out_of_fold_note(model: KPPLinearModel) -> str:
     start = f"Out of fold: each of the {len(model.fit_rows_):,} rows of the fit, predicted by"
     chosen = "The choice of alpha makes these figures optimistic"
     if regime.leaves_folds_out:
-        made = "" if model.blend_weights_ is None else ", blended by the weights of the model"
-        flattered = "" if selection == "given" else f"{chosen}; "
+        whose = "weights of its own" if selection == NESTED else "the weights of the model"
+        made = "" if model.blend_weights_ is None else f", blended by {whose}"
+        # Where each part chooses without its fold, nothing flatters it there.
+        flattered = "" if selection in ("given", NESTED) else f"{chosen}; "
         return (
             f"{start} the predictor of a fold that has not seen it: {part}, with coefficients "
             f"fitted on {rows}{made}. That is one of the {n_folds} predictors, not their average, "

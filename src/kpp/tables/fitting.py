@@ -18,6 +18,7 @@ from kpp._typing import AnyArray, FloatArray
 from kpp.models import KPPClassifier, KPPRegressor
 from kpp.models.asking import ask
 from kpp.models.linear import KPPLinearModel
+from kpp.models.nested import NESTED
 from kpp.tables.builtin import TARGET
 from kpp.tables.columns import Columns, choose_columns, prepare, row_names
 from kpp.tables.errors import UserError, check_columns, near
@@ -44,6 +45,8 @@ class FitOptions:
     forest: str = "blend"
     trees: int = 100
     regime: str = "shared"
+    folds: int = 5
+    nested: bool = False
     alpha: str = "auto"
     test_size: float = 0.2
     test: Path | None = None
@@ -78,6 +81,13 @@ class FitOptions:
         if not 0 < self.quantile < 1:
             raise UserError(
                 f"--quantile is a share, strictly between 0 and 1; got {self.quantile:g}."
+            )
+        if self.folds < 2:
+            raise UserError(f"--folds must be at least 2; got {self.folds}.")
+        if self.nested and self.regime != "cross-validated":
+            raise UserError(
+                "--nested lets every part of --regime cross-validated choose for itself; got "
+                f"--regime {self.regime}."
             )
         if self.trees < 1:
             raise UserError(f"--trees must be at least 1; got {self.trees}.")
@@ -192,7 +202,7 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
     X, weight = frame[columns.used], weights_of(frame, options.weights)
     pipeline = build(target.task, options, verbose=int(listener.shows_progress))
     if times is not None:
-        pipeline.set_params(**{f"{MODEL}__cv": blocks_of_time(times[train])})
+        pipeline.set_params(**{f"{MODEL}__cv": blocks_of_time(times[train], options.folds)})
     start = time.perf_counter()
     X_train, y_train = X.iloc[train].reset_index(drop=True), target.values[train]
     _fit(pipeline, X_train, y_train, _take(weight, train), _take(groups, train), listener)
@@ -272,6 +282,8 @@ def build(task: str, options: FitOptions, *, verbose: int = 0) -> Pipeline:
         options.forest,
         n_estimators=options.trees,
         regime=options.regime,
+        alpha_selection=NESTED if options.nested else "fold-grown",
+        cv=options.folds,
         alpha=options.penalty(),
         n_jobs=options.jobs,
         random_state=options.seed,

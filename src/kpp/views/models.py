@@ -15,7 +15,8 @@ from kpp.models.fold_out import LeaveOneFoldOut
 from kpp.models.interval_results import PredictionIntervals, PredictionSets
 from kpp.models.left_rows import n_fit_rows
 from kpp.models.linear import KPPLinearModel
-from kpp.models.penalties import alpha_of
+from kpp.models.nested import NESTED
+from kpp.models.penalties import kept_score
 from kpp.models.regimes import regime_of
 from kpp.views.bounds import conditions
 from kpp.views.html import card, facts, note, table
@@ -132,13 +133,9 @@ def linear_figures(model: KPPLinearModel) -> dict[str, Any]:
 
 def out_of_fold_score(model: KPPLinearModel) -> tuple[str, float | None]:
     """Name and value of the score that alpha was chosen by; None for an alpha that was given."""
-    if model.cv_scores_ is None:
+    best = kept_score(model)
+    if best is None:
         return "", None
-    if model.blend_score_ is not None:
-        best = model.blend_score_
-    else:
-        scores = np.asarray(model.cv_scores_)
-        best = float(scores[np.argmin(np.abs(np.log(np.asarray(model.alphas_) / alpha_of(model))))])
     if model.scoring is None:
         loss = "log loss" if is_classifier(model) else "mean squared error"
         return f"out-of-fold {loss}", -best
@@ -155,6 +152,8 @@ def _notes(model: KPPLinearModel) -> list[str]:
         notes.append(
             note("alpha_selection='frozen': the trees have seen the folds, and the score flatters.")
         )
+    elif model.alpha_selection_ == NESTED:
+        notes.append(note("Every part chose alpha on folds of its own rows, without its fold."))
     else:
         notes.append(note("The out-of-fold score chose alpha, and is slightly optimistic."))
     return [*notes, note(EXACT)]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kpp.diagnostics.metrics import LOSS_NAMES, loss_name
+from kpp.models.nested import NESTED
 from kpp.models.penalties import alpha_of
 from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
@@ -18,6 +19,8 @@ WAYS = {
     "every fold was predicted by its own group alone.",
     "regrown": "A whole forest was grown for every fold, without it.",
     "frozen": "The forest was kept, and the linear layer refitted without each fold.",
+    NESTED: "Every part of the average has chosen for itself, on folds of its own rows; what is "
+    "shown are means over the parts.",
 }
 
 
@@ -30,8 +33,10 @@ def make(subject: Subject) -> dict[str, Any]:
             "alpha": None,
             "points": [],
             "text": f"The model is a blend, and every block has a penalty of its own: {listed}. "
-            + WAYS["fold-grown"],
+            + WAYS[NESTED if model.alpha_selection_ == NESTED else "fold-grown"],
         }
+    if model.alpha_selection_ == NESTED:
+        return {"alpha": model.alpha_, "points": [], "text": WAYS[NESTED]}
     if model.cv_scores_ is None:
         return {
             "alpha": model.alpha_,

@@ -6,6 +6,7 @@ from typing import Any
 
 from kpp.models.left_rows import n_fit_rows
 from kpp.models.linear import KPPLinearModel
+from kpp.models.nested import NESTED
 from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
@@ -92,6 +93,10 @@ def _penalty(model: KPPLinearModel) -> str:
         return f"Every block has a penalty of its own: {listed}."
     if model.cv_scores_ is None:
         return f"The penalty alpha is {number(model.alpha_)}, as it was given."
+    if model.alpha_selection_ == NESTED:
+        return (
+            f"Every part has chosen its penalty on its own rows: {number(model.alpha_)} on average."
+        )
     return (
         f"The penalty alpha is {number(model.alpha_)}, chosen among {len(model.alphas_)} values "
         "by out-of-fold scores."

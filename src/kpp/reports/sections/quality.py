@@ -17,6 +17,7 @@ from kpp.diagnostics.intervals import CONFIDENCE, resampled, wilson
 from kpp.diagnostics.metrics import LOSS_NAMES, loss_name
 from kpp.diagnostics.ranking import average_precision
 from kpp.diagnostics.rivals import CONSTANT
+from kpp.models.penalties import kept_score
 from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.reports.sections.quality_classes import (
     by_class,
@@ -80,16 +81,13 @@ def cautions(quality: dict[str, Any], comparison: dict[str, Any] | None = None) 
 def _out_of_fold(subject: Subject) -> tuple[tuple[AnyArray, AnyArray, FloatArray] | None, str]:
     """Out-of-fold prediction, target and weight; and what to say about them."""
     model = subject.model
-    prediction = model.oof_prediction_
-    if prediction is None or model.cv_scores_ is None:
+    prediction, score = model.oof_prediction_, kept_score(model)
+    if prediction is None or score is None:
         return None, (
             "There are no out-of-fold predictions: alpha was given, so no folds were needed. "
             'With alpha="auto" they come with the fit.'
         )
     if subject.training is None:
-        score = model.blend_score_
-        if score is None:
-            score = float(np.max(np.asarray(model.cv_scores_)))
         if model.scoring is not None:
             text = f"the score of {model.scoring!r} is {score:.4g}"
         elif subject.is_classifier:

@@ -1,0 +1,246 @@
+"""Parts that are whole models: each chooses its alpha and its weights on rows of its own.
+
+In the regime "cross-validated" the part of a fold must come from the other folds alone. Where all
+parts share one alpha, chosen by all folds, a bound pays for every alpha that might have been
+chosen. Here each part is fitted as a shared model of its rows would be, with folds among them: the
+choices are a function of rows outside of its fold, like all else, and there is nothing to pay for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kpp._typing import AnyArray, FloatArray
+from kpp.geometry.composed import BlockMap, named_blocks
+from kpp.geometry.maps import MapBlock
+from kpp.models.blend import fit_blend, weights_by_name
+from kpp.models.blend_plans import BlendPlan, of_fold
+from kpp.models.data import FitData
+from kpp.models.fits import BareFit, LinearFit, MapPart
+from kpp.models.fitting import FittedPlan, fit_plan
+from kpp.models.fold_predictors import FoldBare, FoldPredictors, folds_of_rows
+from kpp.models.grower import Grower
+from kpp.models.plans import FitPlan, Splits
+from kpp.models.selection import LayerSettings
+
+if TYPE_CHECKING:
+    from kpp.models.regimes import Regime
+
+# The value of `alpha_selection`.
+NESTED = "nested"
+# Folds among the rows of a part.
+INNER_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class NestedPlan:
+    """How a model is fitted whose parts are whole models.
+
+    Parameters
+    ----------
+    splits : list of (int array, int array)
+        For every fold the rows of its part, and those of the fold.
+    parts : list of (Regime, Grower)
+        For every fold how its part is laid out, with seeds of its own.
+    """
+
+    splits: Splits
+    parts: list[tuple[Regime, Grower]]
+
+    def plan(self, q: int, own: FitData) -> FitPlan | BlendPlan:
+        """Grow the forests of a part, and lay out its fit; its rows are numbered from 0."""
+        regime, grower = self.parts[q]
+        rows = np.arange(len(own))
+        make = regime.plan_blend if grower.blends else regime.plan
+        return make(own, grower, rows, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """A fitted part, and its map at all rows."""
+
+    fitted: FittedPlan
+    map: MapBlock
+    rows: AnyArray
+
+    @property
+    def n_scores(self) -> int:
+        return len(self.fitted.intercept)
+
+    def at_all_rows(self, block: MapBlock) -> MapBlock:
+        """The map at all rows of what was, in the fit, a map at those of the part."""
+        if block is self.fitted.map:
+            return self.map
+        pairs = zip(named_blocks(self.fitted.map), named_blocks(self.map), strict=True)
+        return next(there for (_, here), (_, there) in pairs if here is block)
+
+    def fits(self, factor: float) -> list[LinearFit]:
+        """Its linear layers, with their weights in the part times a factor."""
+        return [
+            replace(
+                fit,
+                part=MapPart(self.at_all_rows(fit.part.whole), self.rows),
+                rows=self.rows,
+                share=np.broadcast_to(fit.share, self.n_scores) * factor,
+            )
+            for fit in self.fitted.fits
+        ]
+
+    def bare_fits(self, factor: float) -> list[BareFit]:
+        """Its bare ensembles likewise."""
+        return [
+            replace(
+                bare, part=MapPart(self.at_all_rows(bare.part.whole)), share=bare.share * factor
+            )
+            for bare in self.fitted.bare_fits
+        ]
+
+    def bare_of_fold(self) -> list[FoldBare]:
+        """The same, as the predictor of a fold has them."""
+        return [
+            replace(FoldBare.of(bare.part.whole), share=bare.share) for bare in self.bare_fits(1.0)
+        ]
+
+    @property
+    def constant(self) -> FloatArray:
+        """What its intercept has beyond those of layers and bare ensembles: of a blend its own."""
+        parts: list[LinearFit | BareFit] = [*self.fits(1.0), *self.bare_fits(1.0)]
+        return self.fitted.intercept - np.sum([p.share * p.intercept for p in parts], axis=0)
+
+    def scores(self, rows: AnyArray) -> FloatArray:
+        at = self.map.rows(rows)
+        return np.column_stack([at.matvec(w) for w in self.fitted.node_coef]) + (
+            self.fitted.intercept
+        )
+
+
+def fit_nested(plan: NestedPlan, data: FitData, settings: LayerSettings) -> FittedPlan:
+    r"""Fit a model for every fold on all other rows, and average them.
+
+    .. math:: g = \frac1Q \sum_q g_q, \qquad g_q = A(\text{rows outside of fold } q)
+
+    with A the fit of the shared regime, its choices of alpha and weights included.
+
+    Parameters
+    ----------
+    plan : NestedPlan
+        From a regime.
+    data : FitData
+        All rows.
+    settings : LayerSettings
+        Loss and alpha, for every part.
+
+    Returns
+    -------
+    fitted : FittedPlan
+        Its `alphas` are those that the parts have chosen and `cv_scores` what they were chosen by,
+        on the folds of each part; dicts by block in a blend. Nothing was chosen by the folds of the
+        model: `n_candidates` is 1.
+    """
+    parts = []
+    for q, (train, _) in enumerate(plan.splits):
+        own = data.alone(train)
+        _check_classes(own, settings, q)
+        laid_out = plan.plan(q, own)
+        if isinstance(laid_out, BlendPlan):
+            fitted = fit_blend(laid_out, own, settings)
+        else:
+            fitted = fit_plan(laid_out, own, settings)
+        # Its folds are needed no more.
+        fitted = replace(fitted, fold_fits=None, fold_predictors=None, out_of_fold=None)
+        parts.append(_Part(fitted, fitted.map.on(data.X), train))
+    return _average(parts, plan.splits, data, settings)
+
+
+def _average(
+    parts: Sequence[_Part], splits: Splits, data: FitData, settings: LayerSettings
+) -> FittedPlan:
+    """One coefficient vector, with 1 / Q of every part's on the trees of that part."""
+    n_folds, task, first = len(parts), settings.task, parts[0].fitted
+    is_blend = first.weights is not None
+    names = [name for name, _ in named_blocks(parts[0].map)]
+    fits = [fit for part in parts for fit in part.fits(1 / n_folds)]
+    bare_fits = [fit for part in parts for fit in part.bare_fits(1 / n_folds)]
+    of_folds = [fit for part in parts for fit in part.fits(1.0)]
+    tests = [test for _, test in splits]
+    out_of_fold = np.empty((len(data), len(first.intercept)))
+    for part, test in zip(parts, tests, strict=True):
+        out_of_fold[test] = part.scores(test)
+    merit = task.merit(data.target, out_of_fold, data.weight, settings.scoring)
+    return FittedPlan(
+        map=BlockMap(
+            [
+                (of_fold(name, q), block)
+                for q, part in enumerate(parts)
+                for name, block in named_blocks(part.map)
+            ]
+        ),
+        node_coef=np.hstack([part.fitted.node_coef / n_folds for part in parts]),
+        intercept=np.mean([part.fitted.intercept for part in parts], axis=0),
+        # A row is in several parts.
+        dual=None,
+        alpha=_by_block([_chosen(part.fitted) for part in parts], np.mean),
+        alphas=_by_block([_chosen(part.fitted) for part in parts], np.array),
+        cv_scores=_by_block([_merits(part.fitted) for part in parts], np.array),
+        out_of_fold=out_of_fold,
+        fits=fits,
+        fold_fits=None if is_blend else of_folds,
+        n_iter=sum(part.fitted.n_iter for part in parts),
+        weights=weights_by_name(names, fits, bare_fits, task) if is_blend else None,
+        score=merit if is_blend else None,
+        bare_fits=bare_fits,
+        fold_predictors=FoldPredictors(
+            fits=of_folds,
+            bare=[bare for part in parts for bare in part.bare_of_fold()],
+            constant=np.array([part.constant for part in parts]),
+            fold_of_row=folds_of_rows(tests, len(data)),
+            target=data.target,
+            out_of_fold=task.answers(out_of_fold).reshape(len(data), -1),
+            classes=task.classes,
+        ),
+    )
+
+
+def _chosen(fitted: FittedPlan) -> Any:
+    """The alpha of a part; a dict by block in a blend."""
+    return fitted.alpha
+
+
+def _merits(fitted: FittedPlan) -> Any:
+    """The out-of-fold score of that alpha, among the rows of the part."""
+    if isinstance(fitted.alpha, dict):
+        assert isinstance(fitted.alphas, dict)
+        assert isinstance(fitted.cv_scores, dict)
+        return {
+            name: _at(alpha, fitted.alphas[name], fitted.cv_scores[name])
+            for name, alpha in fitted.alpha.items()
+        }
+    return _at(fitted.alpha, fitted.alphas, fitted.cv_scores)
+
+
+def _at(alpha: float, alphas: Any, scores: Any) -> float:
+    return float(scores[np.argmin(np.abs(np.log(alphas / alpha)))])
+
+
+def _by_block(values: list[Any], together: Any) -> Any:
+    """One value of all parts; where each has a dict, a dict."""
+    if isinstance(values[0], dict):
+        return {name: _by_block([own[name] for own in values], together) for name in values[0]}
+    found = together(values)
+    return float(found) if np.ndim(found) == 0 else found
+
+
+def _check_classes(own: FitData, settings: LayerSettings, q: int) -> None:
+    """Refuse a part that would not know all classes: it must be fitted as any other."""
+    classes = settings.task.classes
+    known = own.weight > 0
+    if classes is not None and len(np.unique(own.target[known])) < len(classes):
+        raise ValueError(
+            f"Without fold {q} the rows lack one of the {len(classes)} classes, and "
+            "alpha_selection='nested' fits every part by itself: use fewer folds, or "
+            "alpha_selection='fold-grown'."
+        )
