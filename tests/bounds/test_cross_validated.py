@@ -31,6 +31,7 @@ from kpp.bounds import (
 from kpp.bounds.binomial import tail_cost
 from kpp.bounds.combined import _by_row, log_scores, margin_scores, votes
 from kpp.bounds.cross_validated import LOG_CLIPS, MARGINS, vote_factor
+from kpp.bounds.folds_kl import dependence_factor
 from kpp.models.averages import fold_predictors
 from kpp.models.selection import COUNTED_TAUS
 
@@ -57,6 +58,10 @@ def fitted(task, **parameters):
 
 # The inequality.
 
+# The least of (e^u - e^-(Q-1)u) / u, on a fine grid.
+U = np.linspace(1e-3, 3, 300_001)
+KAPPA = {q: float(((np.exp(U) - np.exp((1 - q) * U)) / U).min()) for q in (3, 4, 5, 6)}
+
 
 def test_a_bound_by_hand():
     # Without a loss kl(0, p) is -log(1 - p), and so is the tail of a binomial count.
@@ -64,13 +69,13 @@ def test_a_bound_by_hand():
         found = bound([0, 0], [10, 40], n_candidates=7, delta=0.1)
         each = [1 - math.exp(-math.log(2 * 7 / 0.1) / n) for n in (10, 40)]
         assert found == pytest.approx(sum(each) / 2, rel=1e-12)
-        # Three equal folds: each pays log(eN / delta).
-        expected = 1 - math.exp(-(1 + math.log(7 / 0.1)) / 20)
+        # Three equal folds: each pays log(kN / delta).
+        expected = 1 - math.exp(-math.log(KAPPA[3] * 7 / 0.1) / 20)
         assert bound([0] * 3, [20] * 3, n_candidates=7, delta=0.1) == pytest.approx(expected)
         # The slopes n / (1 - p) of unequal ones agree: 1 - p_q = n_q / s, sum n_q log(s / n_q) =
-        # 3 log(eN / delta).
+        # 3 log(kN / delta).
         sizes = np.array([10, 12, 15])
-        s = math.exp((3 * (1 + math.log(1 / 0.05)) + sizes @ np.log(sizes)) / sizes.sum())
+        s = math.exp((3 * math.log(KAPPA[3] / 0.05) + sizes @ np.log(sizes)) / sizes.sum())
         assert bound([0] * 3, sizes) == pytest.approx(np.mean(1 - sizes / s), rel=1e-9)
     # As large as a fold of its own, where there is one.
     assert folds_kl([0.2], [50]) == pytest.approx(float(kl_inverse(0.2, math.log(20) / 50)))
@@ -99,7 +104,7 @@ def test_the_largest_mean_by_a_generic_solver(seed):
     n_folds = int(rng.integers(3, 7))
     n = rng.integers(20, 90, n_folds)
     k = rng.binomial(n, 0.2)
-    budget = 1 + math.log(13 / 0.05)
+    budget = math.log(KAPPA[n_folds] * 13 / 0.05)
     start = np.minimum(k / n + 0.1, 0.9)
     by_kl = largest_mean(lambda p: n * np.maximum(binary_kl(k / n, p), 0), start, budget)
     assert folds_kl(k / n, n, n_candidates=13) == pytest.approx(by_kl, rel=1e-5)
@@ -132,10 +137,10 @@ def test_a_cost_is_as_seldom_large_as_an_exponential_variable(n, p):
 
 def test_the_mean_of_costs_however_folds_depend():
     # Exponential variables that are large together, one of them most, in an event of probability
-    # 2 delta: with log(1 / delta) instead of log(e / delta) the bound would fail there.
+    # 2 delta: with log(1 / delta) instead of log(k / delta) the bound would fail there.
     rng = np.random.default_rng(0)
     delta, n_draws = 0.05, 400_000
-    price = 1 + math.log(1 / delta)
+    price = math.log(KAPPA[5] / delta)
     for costs in (
         np.repeat(rng.exponential(size=(n_draws, 1)), 5, axis=1),
         rng.exponential(size=(n_draws, 5)),
@@ -145,6 +150,23 @@ def test_the_mean_of_costs_however_folds_depend():
         assert share <= delta + 3 * math.sqrt(delta / n_draws)
     worst = rotated(rng, n_draws, 5, 2 * delta)
     assert np.mean(worst.mean(axis=1) > math.log(1 / delta)) > 1.5 * delta
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 5, 8])
+def test_no_smaller_factor_would_do(n_folds):
+    # Given the tail of probability delta of every cost, costs are arranged such that their sums are
+    # as equal as can be: the rearrangement algorithm, each column against the sum of the others.
+    delta, n = 0.05, 4000
+    tail = -np.log(delta * (np.arange(n) + 0.5) / n)
+    costs = np.column_stack([np.random.default_rng(q).permutation(tail) for q in range(n_folds)])
+    for _ in range(60):
+        for q in range(n_folds):
+            others = costs.sum(axis=1) - costs[:, q]
+            costs[np.argsort(others), q] = tail  # the largest cost where the others are least
+    reached = costs.mean(axis=1).min()  # with probability delta the mean is at least that
+    allowed = math.log(dependence_factor(n_folds) / delta)
+    assert reached <= allowed + 1e-3
+    assert reached > allowed - 0.01
 
 
 def rotated(rng, n_draws, n_folds, share):
@@ -259,7 +281,8 @@ def by_hand(model, losses, *, n=None, delta=0.05, groups=None):
         def cost(p):
             return sizes * np.maximum(binary_kl(means, p), 0)
 
-    return largest_mean(cost, np.minimum(means + 0.05, 0.95), 1 + math.log(n / delta))
+    price = math.log(KAPPA[len(means)] * n / delta)
+    return largest_mean(cost, np.minimum(means + 0.05, 0.95), price)
 
 
 @pytest.mark.parametrize("task", ["two", "three"])

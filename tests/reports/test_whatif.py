@@ -128,6 +128,7 @@ def test_changed_rows_have_the_models_own_answers(visit, kind):
     assert driver.get_log("browser") == []
 
 
+@pytest.mark.filterwarnings("ignore:The best alpha lies on:sklearn.exceptions.ConvergenceWarning")
 def test_a_blend_with_gaps_and_linear_terms_has_its_own_answers(visit):
     """Forests of both precisions, missing values, linear terms, and folds of several forests."""
     from sklearn.datasets import load_diabetes
