@@ -2,8 +2,10 @@
 
 Run ``python benchmarks/bounds_cross_validated.py --data-dir FOLDER --out benchmarks/results``. The
 folder holds ``<name>.csv.gz`` and ``suite.json``, which names the sets. For every set: 20% test
-rows, not stratified; on the others ``regime="cross-validated"`` with 5, 3 and 2 folds, and
-``regime="honest", center="partition"``. Extra trees, otherwise defaults.
+rows, not stratified; on the others ``regime="cross-validated"`` with 5, 3 and 2 folds of extra
+trees, whose choices are counted, and with 3 and 2 of the default blend, each part of which chooses
+for itself (``alpha_selection="nested"``); and ``regime="honest", center="partition"`` with extra
+trees.
 """
 
 from __future__ import annotations
@@ -23,10 +25,21 @@ from sklearn.model_selection import train_test_split
 from timing import describe, versions
 
 from kpp import KPPClassifier, KPPRegressor, risk_bounds
-from kpp.bounds import bounded_prediction, held_out_binomial
+from kpp.bounds import bounded_prediction, held_out_betting, held_out_binomial
 
 MAX_ROWS = 10_000
 FOLDS = (5, 3, 2)
+# Of a model: its name in the results, in words, and its parameters. Regression leaves out 2 folds.
+COUNTED = {f"cv{n}": (f"{n} folds", {"forest": "extra-trees", "cv": n}) for n in FOLDS}
+NESTED = {
+    f"nested{n}": (
+        f"blend, {n} folds, nested",
+        {"forest": "blend", "cv": n, "alpha_selection": "nested"},
+    )
+    for n in FOLDS[1:]
+}
+MODELS: dict[str, tuple[str, dict[str, Any]]] = COUNTED | NESTED
+BLEND_TREES = 100
 ENOUGH_ROWS, MOST_EXCESS = 1000, 0.05
 SMALL_PRICE = 0.02
 CENTRE = "held-out kl of the centre"
@@ -54,14 +67,17 @@ def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str
         "n_train": len(X_train),
         "n_classes": len(np.unique(y)) if classes else 0,
     }
-    for n_folds in FOLDS if classes else FOLDS[:2]:
+    for key, (_, parameters) in MODELS.items():
+        n_folds, is_nested = parameters["cv"], key in NESTED
+        if n_folds == FOLDS[-1] and not classes:
+            continue
         start = time.perf_counter()
         model = estimator(
-            "extra-trees",
             regime="cross-validated",
-            cv=n_folds,
-            n_estimators=n_estimators,
+            n_estimators=min(n_estimators, BLEND_TREES) if is_nested else n_estimators,
+            n_jobs=-1,
             random_state=0,
+            **parameters,
         ).fit(X_train, y_train)
         seconds = time.perf_counter() - start
         # The test rows without their labels show where the folds disagree.
@@ -72,6 +88,7 @@ def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str
         n = model.fit_record_.n_candidates
         own: dict[str, Any] = {
             "seconds": seconds,
+            "n_candidates": n,
             "price": float(np.log(n_folds * n / DELTA) / sizes.min()),
             "bounds": {b.name.removeprefix("cross-validated "): b.total for b in bounds},
             "left_out": {b.name.removeprefix("cross-validated "): b.empirical_risk for b in bounds},
@@ -93,7 +110,7 @@ def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str
             own["limit"] = float(held_out_binomial(n_errors, len(y_train), DELTA))
             drawn = bounded_prediction(model, X_test, bounds["cross-validated randomised"], key=0)
             own["keyed"] = float(np.mean(drawn != y_test))
-        row[f"cv{n_folds}"] = own
+        row[key] = own
     start = time.perf_counter()
     honest = estimator(
         "extra-trees",
@@ -117,11 +134,24 @@ def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str
     row["honest"] = {
         "seconds": seconds,
         "centre": bounds[CENTRE].total,
+        "centre_betting": centre_betting(honest, X_train, y_train, known),
         "model_bound": min(others) if others else None,
         "model": loss(y_test, honest.predict(X_test), classes=classes),
         "centre_test": loss(y_test, chosen, classes=classes),
     }
     return row
+
+
+def centre_betting(honest: Any, X: Any, y: Any, known: dict[str, Any]) -> float | None:
+    """The held-out bound of the squared error of the centre, by betting."""
+    if "y_range" not in known:
+        return None
+    (fit,), (low, high) = honest.fits_, known["y_range"]
+    rows = honest.fit_rows_
+    at = honest.map_.on(honest.at(X[rows]))
+    said = np.clip(at.matvec(fit.center.node_coef[0]) + fit.center.intercept[0], low, high)
+    losses = np.minimum(np.square((y[rows] - said) / (high - low)), 1.0)
+    return held_out_betting(losses, DELTA) * (high - low) ** 2
 
 
 def loss(y: Any, prediction: Any, *, classes: bool) -> float:
@@ -181,23 +211,48 @@ def class_table(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def nested_table(rows: list[dict[str, Any]]) -> list[str]:
+    """Models whose parts choose for themselves."""
+    own_heads = ["N", "test of the model", "its bound", "part by key: test", "bound"]
+    own_heads += ["vote: bound", "by dissent", "vote or average", "limit", "Brier: test", "bound"]
+    heads = ["data", "n", "majority"]
+    heads += [f"{name}: {h}" for name, _ in NESTED.values() for h in own_heads]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for row in rows:
+        shown: list[Any] = [row["cv5"]["level"]]
+        for key in NESTED:
+            own = row[key]
+            bounds = own["bounds"]
+            shown += [own["n_candidates"], own["model"], bounds["model"], own["keyed"]]
+            shown += [bounds[name] for name in ("randomised", "vote", "vote by dissent")]
+            shown += [own["either"], own["limit"], own["test"]["Brier score"]]
+            shown += [bounds["Brier score"]]
+        cells = [str(v) if isinstance(v, int) else f"{v:.3f}" for v in shown]
+        lines.append(f"| {row['data']} | {row['n_train']:,} | " + " | ".join(cells) + " |")
+    return lines
+
+
 def number_table(rows: list[dict[str, Any]]) -> list[str]:
     lines = [
         "| data | n | variance | 5 folds: log(QN/delta)/n_q | test of the model | test | bound "
         "| 3 folds: log(QN/delta)/n_q | test | bound "
-        "| honest: test of the model | test of the centre | bound of the centre |",
-        "|---" * 13 + "|",
+        "| blend, 3 folds, nested: log(QN/delta)/n_q | test of the model | test | bound "
+        "| honest: test of the model | test of the centre | bound of the centre | by betting |",
+        "|---" * 18 + "|",
     ]
     for row in rows:
-        five, three, honest = row["cv5"], row["cv3"], row["honest"]
+        five, three, honest, nested = (row[k] for k in ("cv5", "cv3", "honest", "nested3"))
         level = five["level"]
         lines.append(
             f"| {row['data']} | {row['n_train']:,} | {level:.4g} | {five['price']:.3f} "
             f"| {five['model'] / level:.3f} | {five['test']['squared loss'] / level:.3f} "
             f"| {five['bounds']['squared loss'] / level:.3f} | {three['price']:.3f} "
             f"| {three['test']['squared loss'] / level:.3f} "
-            f"| {three['bounds']['squared loss'] / level:.3f} | {honest['model'] / level:.3f} "
-            f"| {honest['centre_test'] / level:.3f} | {honest['centre'] / level:.3f} |"
+            f"| {three['bounds']['squared loss'] / level:.3f} | {nested['price']:.3f} "
+            f"| {nested['model'] / level:.3f} | {nested['test']['squared loss'] / level:.3f} "
+            f"| {nested['bounds']['squared loss'] / level:.3f} | {honest['model'] / level:.3f} "
+            f"| {honest['centre_test'] / level:.3f} | {honest['centre'] / level:.3f} "
+            f"| {honest['centre_betting'] / level:.3f} |"
         )
     return lines
 
@@ -217,14 +272,11 @@ def count_table(rows: list[dict[str, Any]], which: str) -> list[str]:
         f"Guaranteed error below that of the majority class, of {len(rows)} sets of two classes "
         f"({which}):",
         "",
-        "| of what | " + " | ".join(f"{n_folds} folds" for n_folds in FOLDS) + " |",
-        "|---" * (len(FOLDS) + 1) + "|",
+        "| of what | " + " | ".join(name for name, _ in MODELS.values()) + " |",
+        "|---" * (len(MODELS) + 1) + "|",
     ]
     for name, of in GUARANTEED.items():
-        counts = [
-            sum(of(row[f"cv{n_folds}"]) < row[f"cv{n_folds}"]["level"] for row in rows)
-            for n_folds in FOLDS
-        ]
+        counts = [sum(of(row[key]) < row[key]["level"] for row in rows) for key in MODELS]
         lines.append(f"| {name} | " + " | ".join(map(str, counts)) + " |")
     return [*lines, ""]
 
@@ -238,31 +290,29 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
         lines += count_table(small, "development sets alone")
     if large:
         lines += count_table(large, "large development sets")
-    for n_folds in FOLDS:
-        key = f"cv{n_folds}"
+    for key, (model, _) in MODELS.items():
         out_of_reach = [row for row in binary if row[key]["limit"] >= row[key]["level"]]
         shown = [
             f"{row['data']} ({row[key]['limit']:.3f}, majority {row[key]['level']:.3f}, "
             f"left out {row[key]['left_out']['randomised']:.3f}, n = {row['n_train']:,})"
             for row in out_of_reach
         ]
-        lines.append(f"- {n_folds} folds, out of reach even at the limit: {'; '.join(shown)}.")
+        lines.append(f"- {model}, out of reach even at the limit: {'; '.join(shown)}.")
         many = [row for row in rows if row["n_train"] >= ENOUGH_ROWS]
         if many:
             excess = [
                 row[key]["bounds"]["randomised"] - row[key]["test"]["randomised"] for row in many
             ]
             lines.append(
-                f"- {n_folds} folds, {len(many)} sets of at least {ENOUGH_ROWS:,} training rows: "
+                f"- {model}, {len(many)} sets of at least {ENOUGH_ROWS:,} training rows: "
                 f"the bound of the randomised predictor exceeds its test error by "
                 f"{np.mean(excess):.3f} on average, {np.median(excess):.3f} in the median (target "
                 f"{MOST_EXCESS})."
             )
-    for n_folds in FOLDS:
-        key = f"cv{n_folds}"
+    for key, (model, _) in MODELS.items():
         pairs = [(row[key], row["honest"]) for row in rows]
         lines.append(
-            f"- {n_folds} folds against the honest regime: the model's test error is lower on "
+            f"- {model}, against the honest regime: the model's test error is lower on "
             f"{sum(own['model'] < other['model'] for own, other in pairs)} of {len(pairs)} sets "
             f"and higher on {sum(own['model'] > other['model'] for own, other in pairs)}, "
             f"{np.mean([own['model'] - other['model'] for own, other in pairs]):+.4f} on average; "
@@ -290,7 +340,7 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
             if bound < row[key]["test"][name]
         ]
         lines.append(
-            f"- {n_folds} folds: bounds below the risk on the test rows, which is an estimate "
+            f"- {model}: bounds below the risk on the test rows, which is an estimate "
             f"itself: {len(broken)}{': ' + ', '.join(broken) if broken else ''}."
         )
     return lines
@@ -298,14 +348,14 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
 
 def number_verdict(rows: list[dict[str, Any]]) -> list[str]:
     lines = []
-    for n_folds in FOLDS[:2]:
-        key = f"cv{n_folds}"
+    for key in ("cv5", "cv3", "nested3"):
+        model = MODELS[key][0]
         cheap = [row for row in rows if row[key]["price"] < SMALL_PRICE]
         if cheap:
             ratios = [row[key]["bounds"]["squared loss"] / row[key]["level"] for row in cheap]
             below = sum(ratio < 1 for ratio in ratios)
             lines.append(
-                f"- {n_folds} folds, log(QN/delta)/n_q below {SMALL_PRICE} on {len(cheap)} sets: "
+                f"- {model}, log(QN/delta)/n_q below {SMALL_PRICE} on {len(cheap)} sets: "
                 f"the median bound of the squared loss is {np.median(ratios):.3f} of the variance "
                 f"(target: below 1); below it on {below}."
             )
@@ -314,18 +364,20 @@ def number_verdict(rows: list[dict[str, Any]]) -> list[str]:
         ratio = np.median([own["model"] / other["model"] for own, other in pairs])
         smaller = sum(own["bounds"]["squared loss"] < other["centre"] for own, other in pairs)
         of_bounds = [own["bounds"]["squared loss"] / other["centre"] for own, other in pairs]
+        betting = [own["bounds"]["squared loss"] / other["centre_betting"] for own, other in pairs]
         broken = [
             row["data"]
             for row in rows
             if row[key]["bounds"]["squared loss"] < row[key]["test"]["squared loss"]
         ]
         lines += [
-            f"- {n_folds} folds against the honest regime: the model's squared test error is lower "
+            f"- {model}, against the honest regime: the model's squared test error is lower "
             f"on {better} of {len(pairs)} sets, the median ratio {ratio:.3f}; the guaranteed "
-            f"number is smaller on {smaller}, the median ratio {np.median(of_bounds):.3f}; against "
+            f"number is smaller on {smaller}, the median ratio {np.median(of_bounds):.3f} "
+            f"({np.median(betting):.3f} where the centre is bounded by betting, too); against "
             "the centre, of which the honest bound speaks, the squared test error has the median "
             f"ratio {np.median([o['model'] / h['centre_test'] for o, h in pairs]):.3f}.",
-            f"- {n_folds} folds: bounds below the squared error on the test rows: {len(broken)}"
+            f"- {model}: bounds below the squared error on the test rows: {len(broken)}"
             f"{': ' + ', '.join(broken) if broken else ''}.",
         ]
     return lines
@@ -336,7 +388,9 @@ def page(result: dict[str, Any]) -> str:
         "# Bounds of cross-validated models",
         "",
         f"Written by `benchmarks/bounds_cross_validated.py`. {describe(result)} delta = {DELTA}, "
-        "one split, extra trees, of which each fold has its share.",
+        "one split. With 5, 3 and 2 folds: extra trees, of which each fold has its share, and one "
+        "alpha for all folds, counted in N. Nested: the default blend, of which each fold has a "
+        "whole one, and each part chooses alphas and weights on its own rows, so that N = 1.",
         "",
         'Each bound holds with probability 0.95 on its own, for `regime="cross-validated"`; those '
         "of the randomised predictor (one part, for every row by its key) and of the vote hold "
@@ -367,6 +421,8 @@ def page(result: dict[str, Any]) -> str:
                 "",
             ]
             lines += [*verdict(rows), "", *table(rows), ""]
+            if task == "classification":
+                lines += [*nested_table(rows), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
+from scipy.special import logsumexp
 from scipy.stats import binom, binomtest
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
@@ -22,12 +23,14 @@ from kpp import KPPClassifier, KPPRegressor, risk_bounds
 from kpp.bounds import (
     binary_kl,
     bounded_prediction,
+    folds_betting,
     folds_binomial,
     folds_kl,
     held_out_binomial,
     held_out_kl,
     kl_inverse,
 )
+from kpp.bounds.betting import BETS, DIVISION
 from kpp.bounds.binomial import tail_cost
 from kpp.bounds.combined import _by_row, log_scores, margin_scores, votes
 from kpp.bounds.cross_validated import LOG_CLIPS, MARGINS, vote_factor
@@ -271,18 +274,21 @@ def by_hand(model, losses, *, n=None, delta=0.05, groups=None):
         ]
     means = np.array([part.mean() for part in parts])
     sizes = np.array([len(part) for part in parts])
+    start = np.minimum(means + 0.05, 0.95)
     if groups is None and np.isin(losses, (0.0, 1.0)).all():
         counts = np.round(means * sizes)
+        price = math.log(KAPPA[len(means)] * n / delta)
+        return largest_mean(lambda p: -binom.logcdf(counts, sizes, p), start, price)
 
-        def cost(p):
-            return -binom.logcdf(counts, sizes, p)
-    else:
+    def betting(p):
+        # The mean of what becomes of 1 in every fold, as one cost.
+        logs = [
+            [np.log1p(bet * (own - part)).sum() for bet in BETS]
+            for own, part in zip(p, parts, strict=True)
+        ]
+        return logsumexp(np.array(logs) + np.log(DIVISION)) - math.log(len(parts))
 
-        def cost(p):
-            return sizes * np.maximum(binary_kl(means, p), 0)
-
-    price = math.log(KAPPA[len(means)] * n / delta)
-    return largest_mean(cost, np.minimum(means + 0.05, 0.95), price)
+    return largest_mean(betting, start, math.log(n / delta))
 
 
 @pytest.mark.parametrize("task", ["two", "three"])
@@ -378,7 +384,12 @@ def test_the_model_itself_by_rows_without_labels():
     assert differ.sum() > 0
     wrong = (model.oof_prediction_.argmax(axis=1) != y).astype(float)
     # Of two classes one of three parts agrees: two thirds at most.
-    price = 2 / 3 * float(kl_inverse(differ.mean() * 3 / 2, math.log(2 / 0.05) / 400))
+    share = differ.sum(axis=0) / 2
+
+    def rich(p):
+        return logsumexp(np.log(DIVISION) + [np.log1p(bet * (p - share)).sum() for bet in BETS])
+
+    price = 2 / 3 * brentq(lambda p: rich(p) - math.log(2 / 0.05), share.mean(), 1.0)
     mean = by_hand(model, wrong, delta=0.025)
     assert bound.total == pytest.approx(mean + price, rel=SOLVED)
     vote = risk_bounds(model, X, y, unlabelled=fresh)["cross-validated vote by dissent"]
@@ -586,10 +597,10 @@ def test_the_loss_of_the_fit_is_bounded(loss, of_error, most):
     (bound,) = risk_bounds(model, X, y, y_range=(0, 400), delta=0.1)
     fold = model.fold_predictors_.fold_of_row
     losses = of_error(y - np.clip(model.oof_prediction_, 0, 400))
-    means = [losses[fold == q].mean() / most for q in range(5)]
-    sizes, n_alphas = np.bincount(fold), len(COUNTED_TAUS)
-    expected = most * folds_kl(means, sizes, n_candidates=n_alphas, delta=0.1)
+    of_folds, n_alphas = [losses[fold == q] / most for q in range(5)], len(COUNTED_TAUS)
+    expected = most * folds_betting(of_folds, n_candidates=n_alphas, delta=0.1)
     assert bound.total == pytest.approx(expected, rel=1e-9)
+    means = [own.mean() for own in of_folds]
     assert bound.empirical_risk == pytest.approx(most * np.mean(means), rel=1e-9)
     assert bound.is_guarantee
 

@@ -1,5 +1,6 @@
 """Section 7 of the paper, and bounds that are not trivial: what is guaranteed about the risk."""
 
+from kpp.bounds.betting import folds_betting, held_out_betting
 from kpp.bounds.binomial import held_out_binomial
 from kpp.bounds.combined import bounded_prediction
 from kpp.bounds.folds_kl import folds_binomial, folds_kl
@@ -35,9 +36,11 @@ __all__ = [
     "common_refinement",
     "effective_dimension",
     "entropy_gain_limits",
+    "folds_betting",
     "folds_binomial",
     "folds_kl",
     "gram_spectrum",
+    "held_out_betting",
     "held_out_binomial",
     "held_out_kl",
     "informed_bounds",

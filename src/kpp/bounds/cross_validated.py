@@ -1,9 +1,9 @@
 r"""Bounds of a model that has used every row, by the folds that its parts have not seen.
 
-Theorem 5 of docs/bounds.md. With :math:`g_q` the predictor without fold q, and losses in [0, 1],
-the mean of their risks is bounded by `folds_kl`, and for losses that are 0 or 1 by
-`folds_binomial`. That is the risk of one of them, drawn at random;
-convexity, or a count of votes, carries it over to one predictor that all of them make together.
+Theorems 5 and 6 of docs/bounds.md. With :math:`g_q` the predictor without fold q, and losses in
+[0, 1], the mean of their risks is bounded by `folds_betting`, and for losses that are 0 or 1 by
+`folds_binomial`. That is the risk of one of them, drawn at random; convexity, or a count of votes,
+carries it over to one predictor that all of them make together.
 """
 
 from __future__ import annotations

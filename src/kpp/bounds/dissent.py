@@ -13,9 +13,9 @@ import numpy as np
 
 from kpp._fingerprints import row_fingerprints, with_twin
 from kpp._typing import AnyArray, FloatArray
+from kpp.bounds.betting import held_out_betting
 from kpp.bounds.binomial import held_out_binomial
 from kpp.bounds.combined import votes
-from kpp.bounds.kl import held_out_kl
 from kpp.bounds.results import Assumption
 from kpp.bounds.samples import Sample, seen_rows
 from kpp.models.intervals import predictors_of
@@ -103,5 +103,5 @@ class Unlabelled:
         if most == 1:  # a row has a dissenter or none: a count
             bound = float(held_out_binomial(int(differ.sum()), n_rows, delta))
         else:
-            bound = float(held_out_kl(mean, n_rows, delta))
+            bound = held_out_betting(differ / most, delta)
         return mean * most / n_folds, bound * most / n_folds

@@ -9,7 +9,8 @@ depend on each other:
     \frac1Q \sum_q c_q(R_q) \le \log(\kappa_Q N / \delta),
 
 with probability at least :math:`1 - \delta`, where :math:`c_q` is the cost that an inequality for
-one fold has, and :math:`\kappa_Q < e` the price of unknown dependence (`dependence_factor`). Which of the two is taken follows from Q alone, so that nothing is paid for it.
+one fold has, and :math:`\kappa_Q < e` the price of unknown dependence (`dependence_factor`). Which
+of the two is taken follows from Q alone, so that nothing is paid for it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from kpp._typing import AnyArray, FloatArray
-from kpp.bounds.folds_kl import folds_binomial, folds_kl
+from kpp.bounds.betting import folds_betting
+from kpp.bounds.folds_kl import folds_binomial
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,16 +61,14 @@ class LeftOut:
             return values
         return np.bincount(self.groups, values) / np.bincount(self.groups)
 
-    def means(self, losses: FloatArray) -> FloatArray:
-        """Mean loss of the draws of each fold."""
-        return np.bincount(self._folds, self.of_draws(losses)) / self.sizes
-
     def bound(self, losses: FloatArray, delta: float, n_cells: int = 1) -> tuple[float, float]:
         """Mean over folds of losses in [0, 1], and the bound of its expectation."""
-        means = np.clip(self.means(losses), 0.0, 1.0)
+        # Sums may be off by a rounding.
+        drawn = np.clip(self.of_draws(losses), 0.0, 1.0)
+        by_fold = [drawn[self._folds == q] for q in range(len(self.sizes))]
         n_candidates = self.n_candidates * n_cells
-        found = folds_kl(means, self.sizes, n_candidates=n_candidates, delta=delta)
-        return float(means.mean()), found
+        found = folds_betting(by_fold, n_candidates=n_candidates, delta=delta)
+        return float(np.mean([own.mean() for own in by_fold])), found
 
     def error_bound(self, wrong: FloatArray, delta: float) -> tuple[float, float]:
         """The same of losses that are 0 or 1: of rows there is a count, of groups there is none."""
