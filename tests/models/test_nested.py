@@ -270,3 +270,14 @@ def test_a_file_that_counts_what_was_not_chosen_is_refused(field, value, tmp_pat
     kpp.save(model, tmp_path / "model.kpp")
     with pytest.raises(kpp.io.FileFormatError, match="n_candidates"):
         kpp.load(tmp_path / "model.kpp")
+
+
+def test_whoever_pays_for_a_choice_is_told_how_not_to():
+    X, y = rows_of("two")
+    paid = KPPClassifier("extra-trees", **(NESTED | {"alpha_selection": "fold-grown"})).fit(X, y)
+    notes = [
+        [note for note in kpp.risk_bounds(model, X, y).notes if "alpha_selection='nested'" in note]
+        for model in (paid, fitted("two", forest="extra-trees"))
+    ]
+    assert [len(own) for own in notes] == [1, 0]
+    assert "N = 13" in notes[0][0]

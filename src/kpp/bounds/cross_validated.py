@@ -91,6 +91,11 @@ def cross_validated_bounds(
         "same labels. Each bound speaks of the predictor that its quantity names; "
         "bounded_prediction predicts by it."
     ]
+    if by_rows.n_candidates > 1:
+        notes.append(
+            f"All parts share what was chosen among N = {by_rows.n_candidates:,}, and every bound "
+            "pays for these; parts that choose for themselves, alpha_selection='nested', do not."
+        )
     further: tuple[Assumption, ...] = ()
     limits, outside = y_range, 0.0
     if not sample.n_classes:
