@@ -245,6 +245,8 @@ def test_interval_coverage(tmp_path):
     assert len({row["loss"] for row in result["losses"]}) == len(result["losses"]) == 6
     assert all(row["adaptive"] != row["constant"] for row in result["losses"])
     assert "| quantiles 0.05, 0.95 | 1 |" in text
+    assert [row["offset"] for row in result["exposures"]] == [False, True, False, True]
+    assert "| adaptive | given |" in text
 
 
 @pytest.mark.slow
