@@ -152,6 +152,23 @@ def test_without_an_exposure_in_the_fit_one_at_prediction_is_taken():
     assert (more.upper - more.prediction < 4 * (plain.upper - plain.prediction)).all()
 
 
+def test_an_exposure_has_no_guarantee():
+    rng = np.random.default_rng(9)
+    X, counts, exposure = counted(rng, 200)
+    options = {"regime": "honest", "alphas": [0.5], "cv": KFold(5, shuffle=True, random_state=0)}
+    model = KPPRegressor("extra-trees", n_estimators=5, loss="poisson", random_state=0, **options)
+    model.fit(X, counts)
+    assert model.predict_interval(X, 0.9).is_guarantee
+    assert model.predict_interval(X, 0.9, offset=np.zeros(200)).is_guarantee
+    # Rows of the fit had an exposure of 1: new ones are no such draws.
+    (failing,) = model.predict_interval(X, 0.9, offset=np.log(exposure)).failing
+    assert failing.name == "exposures drawn as in the fit"
+    # Exposures of the fit are weights, and ranks count every row once.
+    model.fit(X, counts, offset=np.log(exposure))
+    (failing,) = model.predict_interval(X, 0.9, offset=np.log(exposure)).failing
+    assert failing.name == "exchangeable rows"
+
+
 @pytest.mark.parametrize(
     "given",
     [

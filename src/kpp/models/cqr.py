@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kpp._assumptions import Assumption
 from kpp._checks import check_choice
 from kpp._typing import FloatArray
 from kpp.models.fold_predictors import FoldPredictors
@@ -120,6 +121,10 @@ def interval_of_loss(
     if not is_several:
         ends[0] = np.maximum(ends[0], 0.0)  # counts are not below
     kind = QuantileIntervals if is_several else PredictionIntervals
+    conditions = _conditions(model, predictors)
+    if offset is not None and offset.any() and model.sample_weight_ is None:
+        why = "every row of the fit had an exposure of 1, and these rows have others"
+        conditions += (Assumption("exposures drawn as in the fit", False, why),)
     return kind(
         # Where distances are negative the ends may cross; what lies between covers no less.
         lower=ends.min(axis=0),
@@ -127,7 +132,7 @@ def interval_of_loss(
         prediction=model._task.answers(final),
         coverage=float(level),
         proven_coverage=proven(level, n, n_folds),
-        conditions=_conditions(model, predictors),
+        conditions=conditions,
         n_calibration=n,
         n_folds=n_folds,
         widths=width,
