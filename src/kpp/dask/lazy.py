@@ -16,6 +16,7 @@ from kpp.diagnostics import diagnose
 from kpp.explanations import explain
 from kpp.models import KPPClassifier
 from kpp.models.linear import KPPLinearModel
+from kpp.solvers import PinballLoss
 
 # What `diagnose` says of a partition.
 FIGURES = ("n_rows", "trace_per_row", "effective_dimension_per_row", "norm")
@@ -80,7 +81,7 @@ class LazyAnswers:
         model = self._fitted()
         if isinstance(model, KPPClassifier):
             raise AttributeError("predict_interval is for numbers; this model predicts classes.")
-        if model._task.n_targets > 1:
+        if np.ndim(model.intercept_) and not isinstance(model.loss_, PinballLoss):
             raise RefusedError("Lazy intervals are of one target; ask model_ for several.")
         options = {"coverage": coverage, "width": width}
         return answer(model, X, _predict_interval, ["lower", "upper"], **options)

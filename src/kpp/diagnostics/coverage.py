@@ -154,7 +154,7 @@ def measure_coverage(
 
 def _has_quantiles(question: Question) -> bool:
     """Whether the scores are quantiles of one target."""
-    return isinstance(question.model._task.loss, PinballLoss)
+    return isinstance(question.model.loss_, PinballLoss)
 
 
 def _n_targets(question: Question) -> int:
