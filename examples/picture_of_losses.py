@@ -26,13 +26,13 @@ model = KPPRegressor(loss="quantile", quantile=[0.05, 0.5, 0.95], random_state=0
 model.fit(x[:, None], y)
 ends = model.predict_interval(at, coverage=0.9)
 squared = KPPRegressor(random_state=0).fit(x[:, None], y)
-others = squared.predict_interval(at, coverage=0.9)
+others = squared.predict_interval(at, coverage=0.9, width="constant")
 left.plot(x, y, ".", color="0.75", markersize=3)
 left.fill_between(
     at[:, 0], ends.lower, ends.upper, color="tab:blue", alpha=0.25, label="conformal quantiles"
 )
 left.plot(at, model.predict(at)[:, 1], color="tab:blue", label="quantile 0.5")
-left.plot(at, others.lower, "--", color="tab:orange", label="CV+ of the squared loss")
+left.plot(at, others.lower, "--", color="tab:orange", label="CV+ of the squared loss, constant")
 left.plot(at, others.upper, "--", color="tab:orange")
 left.set_title("intervals for 0.9")
 left.legend(loc="lower left", fontsize=8, frameon=False)

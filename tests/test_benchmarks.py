@@ -242,6 +242,11 @@ def test_interval_coverage(tmp_path):
     assert {row["way"] for row in result["draws"]} == {"honest", "regrown"}
     text = (tmp_path / "interval_coverage.md").read_text()
     assert all(title in text for title in ("real splits", "MAPIE", "guaranteed"))
+    assert len({row["loss"] for row in result["losses"]}) == len(result["losses"]) == 6
+    assert all(row["adaptive"] != row["constant"] for row in result["losses"])
+    assert "| quantiles 0.05, 0.95 | 1 |" in text
+    assert [row["offset"] for row in result["exposures"]] == [False, True, False, True]
+    assert "| adaptive | given |" in text
 
 
 @pytest.mark.slow

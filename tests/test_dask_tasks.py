@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import kpp
 from kpp import KPPRegressor
+from kpp._checks import RefusedError
 from kpp.dask import DaskKPPClassifier, DaskKPPRegressor, LazyModel
 from kpp.dask.folds import fold_of_prints, group_prints
 
@@ -112,6 +113,37 @@ def test_an_ordinary_model_is_asked_lazily(tmp_path):
     both = rows.assign(low=ends["lower"], radius=radius).compute(scheduler="synchronous")
     assert_allclose(both["low"], model.predict_interval(frame, 0.8).lower, rtol=1e-12)
     assert_allclose(both["radius"], kpp.certify(model, frame, epsilon=0.5).radius, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"loss": "quantile", "quantile": [0.1, 0.8]}, {"loss": "poisson"}],
+    ids=str,
+)
+def test_widths_of_lazy_intervals(given):
+    X, y, _ = numbers(120)
+    y = np.floor(np.exp(y))
+    model = KPPRegressor("extra-trees", n_estimators=3, cv=2, random_state=0, **given).fit(X, y)
+    lazy, rows = LazyModel(model), da.from_array(X, chunks=(50, 4))
+    found = {}
+    for width in ("adaptive", "constant"):
+        ends = lazy.predict_interval(rows, 0.8, width=width)
+        found[width] = ends.compute(scheduler="synchronous")
+        here = model.predict_interval(X, 0.8, width=width)
+        assert_allclose(found[width], np.column_stack([here.lower, here.upper]), rtol=1e-12)
+    default = lazy.predict_interval(rows, 0.8).compute(scheduler="synchronous")
+    assert_array_equal(default, found["adaptive"])
+    assert not np.allclose(default, found["constant"])
+    with pytest.raises(ValueError, match="width must be one of"):
+        lazy.predict_interval(rows, width="wide")
+
+
+def test_lazy_intervals_are_of_one_target():
+    X, y, _ = numbers(60)
+    model = KPPRegressor("extra-trees", n_estimators=3, cv=2, random_state=0)
+    model.fit(X, np.column_stack([y, X[:, 0]]))
+    with pytest.raises(RefusedError, match="one target"):
+        LazyModel(model).predict_interval(da.from_array(X, chunks=(50, 4)))
 
 
 def test_a_version_of_dask_without_these_tasks_is_named(monkeypatch):

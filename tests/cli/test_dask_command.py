@@ -7,7 +7,7 @@ from dask_help import cluster_of, numbers
 
 from kpp import KPPRegressor
 from kpp.cli.dask import _of_groups
-from kpp.io import load
+from kpp.io import load, save
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -50,6 +50,25 @@ def test_parquet_goes_in_and_comes_out(run, address, tmp_path):
     again = run("predict", model, files, "--dask", address, "--out", out)
     assert again.code == 2
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
+def test_intervals_have_the_width_that_was_asked_for(run, address, tmp_path):
+    X, y, _ = numbers(120)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame.to_parquet(tmp_path / "rows.parquet")
+    own = KPPRegressor("extra-trees", n_estimators=3, cv=2, alphas=[1.0], random_state=0)
+    save(own.fit(frame, y), tmp_path / "own.kpp")
+    common = (tmp_path / "own.kpp", tmp_path / "rows.parquet", "--dask", address)
+    for width in ("adaptive", "constant"):
+        out, options = tmp_path / width, ("--interval", 0.8, "--width", width)
+        done = run("predict", *common, "--out", out, *options)
+        assert done.code == 0, done.err
+        found, here = pd.read_parquet(out), own.predict_interval(frame, 0.8, width=width)
+        for name in ("lower", "upper"):
+            np.testing.assert_allclose(found[name], getattr(here, name), rtol=1e-12)
+    done = run("predict", *common, "--out", tmp_path / "none", "--width", "constant")
+    assert done.code == 2
+    assert "give --interval" in done.err
 
 
 def test_what_does_not_go_on_dask_is_said(run, address, tmp_path):

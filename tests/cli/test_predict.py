@@ -9,9 +9,11 @@ import pandas as pd
 import pytest
 from cli_tables import HOSTILE
 
-from kpp.io import load
+from kpp import KPPRegressor
+from kpp.io import load, save
 
 FEW = ["--forest", "extra-trees", "--trees", "10", "--jobs", "1", "-q"]
+TINY = {"n_estimators": 5, "cv": 3, "alphas": [0.1, 1.0], "random_state": 0}
 
 
 def read(text):
@@ -112,6 +114,52 @@ def test_intervals(run, folder, table):
     assert not (same.lower == found.lower).all()
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"loss": "quantile", "quantile": 0.7},
+        {"loss": "quantile", "quantile": [0.1, 0.85]},
+        {"loss": "poisson"},
+    ],
+    ids=str,
+)
+def test_intervals_of_other_losses(run, tmp_path, given):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"])
+    y = np.floor(np.exp(X["a"] + 1))
+    model = KPPRegressor("extra-trees", **TINY, **given).fit(X, y)
+    save(model, tmp_path / "own.kpp")
+    X.to_csv(tmp_path / "x.csv", index=False)
+    several = isinstance(given.get("quantile"), list)
+    names = ["prediction_0.1", "prediction_0.85"] if several else ["prediction"]
+    lower = []
+    for options in ((), ("--width", "adaptive"), ("--width", "constant")):
+        common = (tmp_path / "own.kpp", tmp_path / "x.csv", "--interval", 0.8)
+        done = run("predict", *common, *options)
+        assert done.code == 0, done.err
+        got = read(done.out)
+        assert list(got.columns) == [*names, "lower", "upper"]
+        found = model.predict_interval(X, 0.8, **dict([("width", options[1])] if options else []))
+        assert (got[names].to_numpy() == found.prediction.reshape(60, -1)).all()
+        assert (got["lower"].to_numpy() == found.lower).all()
+        assert (got["upper"].to_numpy() == found.upper).all()
+        lower.append(found.lower)
+    assert (lower[0] == lower[1]).all()
+    assert not (lower[0] == lower[2]).all()
+
+
+def test_several_targets_have_columns_each(run, tmp_path):
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 2)), columns=["a", "b"])
+    model = KPPRegressor("extra-trees", **TINY).fit(X, X**2)
+    save(model, tmp_path / "own.kpp")
+    X.to_csv(tmp_path / "x.csv", index=False)
+    got = read(run("predict", tmp_path / "own.kpp", tmp_path / "x.csv", "--interval", 0.8).out)
+    names = ("prediction", "lower", "upper")
+    assert list(got.columns) == [f"{name}_{k}" for name in names for k in (0, 1)]
+    found = model.predict_interval(X, 0.8)
+    for name in names:
+        assert (got[[f"{name}_0", f"{name}_1"]].to_numpy() == getattr(found, name)).all()
+
+
 def test_sets(run, folder):
     model, X = expected(folder, "iris", pd.read_csv(io.StringIO(iris_csv())))
     path = folder / "iris.csv"
@@ -129,6 +177,7 @@ def test_sets(run, folder):
         ("reg", ("--set", 0.9), "use --interval"),
         ("cls", ("--interval", 0.9), "use --set"),
         ("reg", ("--width", "constant"), "give --interval"),
+        ("reg", ("--interval", 0.9, "--width", "wide"), "'adaptive', 'constant'"),
         ("reg", ("--interval", 1.5), "strictly between 0 and 1"),
         ("reg", ("--interval", 0.9999), "needs out-of-fold errors of at least 9999 rows"),
     ],

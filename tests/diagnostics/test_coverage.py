@@ -78,6 +78,41 @@ def test_several_targets_and_a_pipeline():
             measure_coverage(model, X[100:], y[100:], target=target)
 
 
+@pytest.mark.parametrize("width", ["adaptive", "constant"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"loss": "quantile", "quantile": [0.9, 0.2]},
+        {"loss": "quantile", "quantile": 0.6},
+        {"loss": "poisson"},
+    ],
+    ids=str,
+)
+def test_other_losses(given, width):
+    X, y = numbers()
+    model = KPPRegressor("extra-trees", **SMALL, **given).fit(X[:100], y[:100])
+    X, y = X[100:], y[100:]
+    options = {"width": width}
+    if given["loss"] == "poisson":
+        options["offset"] = np.linspace(-1, 1, len(y))
+    measured = measure_coverage(model, X, y, 0.8, levels=[0.6], **options)
+    for one in (measured.overall, *measured.by_level):
+        found = model.predict_interval(X, one.at, **options)
+        assert one.share == ((found.lower <= y) & (y <= found.upper)).mean()
+        assert one.size == pytest.approx(found.width.mean(), rel=1e-12)
+    assert measured.found.widths == width
+    # Bins are by the prediction, not by its logarithm; of several quantiles by their mean.
+    by = model.predict(X, options.get("offset")).reshape(len(X), -1).mean(axis=1)
+    means = [by[own].mean() for own in np.array_split(np.argsort(by, kind="stable"), 5)]
+    assert [one.at for one in measured.by_prediction] == pytest.approx(means, rel=1e-12)
+    with pytest.raises(ValueError, match="from 0 to 0"):
+        measure_coverage(model, X, y, target=1)
+    with pytest.raises(ValueError, match="width must be one of"):
+        measure_coverage(model, X, y, width="wide")
+    with pytest.raises(ValueError, match="target"):
+        measure_coverage(model, X, np.column_stack([y, y]))
+
+
 def test_levels_that_the_rows_are_too_few_for_are_left_out():
     X, y = numbers()
     model = KPPRegressor("extra-trees", **SMALL).fit(X[:12], y[:12])

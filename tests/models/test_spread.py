@@ -74,13 +74,17 @@ def test_a_fold_has_no_part_in_its_spread(forest):
     X, y = numbers()
     model = KPPRegressor(forest, **GIVEN).fit(X[:200], y[:200])
     own, rows = model.fold_predictors_, model.at(X[200:])
-    before = own.spread(rows)
+    before, within = own.spread(rows), own.own_spread
     for q in range(3):
         model = KPPRegressor(forest, **GIVEN).fit(X[:200], y[:200])
         own = model.fold_predictors_
         own.target[own.fold_of_row == q] = 1e6 * np.arange(np.sum(own.fold_of_row == q))[:, None]
         after = own.spread(model.at(X[200:]))
         assert np.array_equal(after[q], before[q])
+        # Neither at other rows nor at its own.
+        left_out = own.fold_of_row == q
+        assert np.array_equal(own.own_spread[:, left_out], within[:, left_out])
+        assert (own.own_spread[:, ~left_out] > within[:, ~left_out]).all()
         assert (np.delete(after, q, axis=0) > 10 * np.delete(before, q, axis=0)).all()
 
 

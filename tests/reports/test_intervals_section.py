@@ -121,3 +121,27 @@ def test_several_targets_have_a_share_each():
     for row in data["sections"]["rows"]["rows"]:
         assert row["range"]["covers"] == inside[row["row"]].all()
     assert render(data).count("Asked for and covered") == 2
+
+
+@pytest.mark.parametrize(
+    "given", [{"loss": "quantile", "quantile": 0.7}, {"loss": "poisson"}], ids=str
+)
+def test_other_losses_have_the_widths_of_predict_interval(given):
+    X, y = load_diabetes(return_X_y=True)
+    options = {"n_estimators": 5, "cv": 3, "alphas": [0.1, 1.0], "random_state": 0}
+    model = KPPRegressor("extra-trees", **options, **given).fit(X[:100], y[:100])
+    X, y = X[100:200], y[100:200]
+    data = report_data(model, X, y, max_rows=2)
+    (own,) = data["sections"]["intervals"]["outputs"]
+    inside, size = covered(model, X, y, 0.9)
+    assert own["overall"]["share"] == inside.mean()
+    assert own["overall"]["size"] == pytest.approx(size.mean(), rel=1e-12)
+    adaptive = model.predict_interval(X, 0.9, width="adaptive")
+    assert own["overall"]["size"] == pytest.approx(adaptive.width.mean(), rel=1e-12)
+    # Bins have the mean prediction, in units of the target.
+    by = np.sort(model.predict(X))
+    assert [one["at"] for one in own["by_prediction"]] == pytest.approx(
+        by.reshape(5, 20).mean(axis=1), rel=1e-12
+    )
+    for row in data["sections"]["rows"]["rows"]:
+        assert row["range"]["covers"] == inside[row["row"]]

@@ -17,6 +17,7 @@ import numpy as np
 from kpp._optional import optional
 from kpp.cli.console import Terminal
 from kpp.cli.files import load_model, save_model
+from kpp.cli.predict import check_width
 from kpp.models.left_rows import n_fit_rows
 from kpp.tables.errors import UserError, check_columns
 from kpp.tables.fitting import FitOptions
@@ -163,8 +164,7 @@ def run_dask_predict(
     """Predict Parquet files on a cluster, into a folder of Parquet files."""
     from kpp.dask.lazy import LazyModel
 
-    if width is not None:
-        raise UserError("--width is not for --dask: its intervals have the default width.")
+    check_width(width, interval)
     if out is None:
         raise UserError("With --dask predictions are a folder of Parquet files: give --out.")
     if out.exists():
@@ -183,7 +183,8 @@ def run_dask_predict(
             more = asked.predict_proba(rows)
             found = found.assign(**{f"probability_{c}": more[c] for c in more.columns})
         if interval is not None:
-            ends = asked.predict_interval(rows, interval)
+            how = {} if width is None else {"width": str(width)}
+            ends = asked.predict_interval(rows, interval, **how)
             found = found.assign(lower=ends["lower"], upper=ends["upper"])
         # Whole or not at all: the folder has its name when all files are in it.
         unfinished = out.with_name(f".{out.name}.{os.getpid()}")

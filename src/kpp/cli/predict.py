@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kpp._optional import optional
+from kpp._typing import AnyArray
 from kpp.cli.console import Terminal
 from kpp.cli.files import read_rows, show_table, table_output
 from kpp.models import PredictionIntervals, PredictionSets
@@ -57,14 +59,27 @@ def predictions(rows: Rows, id_column: str | None, proba: bool) -> Any:
     """The id, if asked for, the prediction, and the probabilities, if asked for."""
     pd = optional("pandas", "kpp predict", "cli")
     columns: dict[str, Any] = {} if id_column is None else {id_column: rows.ids}
-    name = free_name("prediction", list(columns))
     at = rows.at()
-    columns[name] = np.asarray(rows.model.predict(at))
+    found = np.asarray(rows.model.predict(at))
+    quantiles = getattr(rows.model.loss_, "quantiles", None)
+    for name, values in each_column("prediction", found, quantiles):
+        columns[free_name(name, list(columns))] = values
     if proba and rows.question.is_classifier:
         probability = rows.model.predict_proba(at)
         for k, label in enumerate(rows.model.classes_):
             columns[free_name(f"probability_{label}", list(columns))] = probability[:, k]
     return pd.DataFrame(columns)
+
+
+def each_column(
+    name: str, values: AnyArray, several: Sequence[Any] | None = None
+) -> Iterator[tuple[str, AnyArray]]:
+    """Yield columns with their names: of several targets or quantiles with their number."""
+    if values.ndim == 1 or values.shape[1] == 1:
+        yield name, values.reshape(-1)
+        return
+    for k, own in enumerate(range(values.shape[1]) if several is None else several):
+        yield f"{name}_{own}", values[:, k]
 
 
 def check_width(width: str | None, interval: float | None) -> None:
@@ -81,8 +96,9 @@ def add_coverage(
     if interval is not None:
         how = {} if width is None else {"width": str(width)}
         found = rows.model.predict_interval(at, interval, **how)
-        for name, ends in (("lower", found.lower), ("upper", found.upper)):
-            frame[free_name(name, list(frame.columns))] = ends
+        for end, values in (("lower", found.lower), ("upper", found.upper)):
+            for name, own in each_column(end, values):
+                frame[free_name(name, list(frame.columns))] = own
         return found
     sets = rows.model.predict_set(at, label_set)
     for k, label in enumerate(sets.classes):

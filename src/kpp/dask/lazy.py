@@ -16,6 +16,7 @@ from kpp.diagnostics import diagnose
 from kpp.explanations import explain
 from kpp.models import KPPClassifier
 from kpp.models.linear import KPPLinearModel
+from kpp.solvers import PinballLoss
 
 # What `diagnose` says of a partition.
 FIGURES = ("n_rows", "trace_per_row", "effective_dimension_per_row", "norm")
@@ -61,7 +62,7 @@ class LazyAnswers:
             raise AttributeError("predict_proba is for classes; this model predicts numbers.")
         return answer(model, X, _predict_proba, [str(c) for c in model.classes_.tolist()])
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+    def predict_interval(self, X: Any, coverage: float = 0.9, *, width: str = "adaptive") -> Any:
         """Predict an interval for each row, lazily; see `KPPRegressor.predict_interval`.
 
         Parameters
@@ -70,6 +71,8 @@ class LazyAnswers:
             Rows.
         coverage : float
             Share of new rows whose target should lie in its interval.
+        width : {"adaptive", "constant"}
+            Wider where the target varies more, or all much of one width.
 
         Returns
         -------
@@ -78,9 +81,10 @@ class LazyAnswers:
         model = self._fitted()
         if isinstance(model, KPPClassifier):
             raise AttributeError("predict_interval is for numbers; this model predicts classes.")
-        if np.ndim(model.intercept_):
+        if np.ndim(model.intercept_) and not isinstance(model.loss_, PinballLoss):
             raise RefusedError("Lazy intervals are of one target; ask model_ for several.")
-        return answer(model, X, _predict_interval, ["lower", "upper"], coverage=coverage)
+        options = {"coverage": coverage, "width": width}
+        return answer(model, X, _predict_interval, ["lower", "upper"], **options)
 
     def predict_set(self, X: Any, coverage: float = 0.9, **options: Any) -> Any:
         """Predict a set of classes for each row, lazily; see `KPPClassifier.predict_set`.
@@ -299,6 +303,6 @@ def _predict_set(model: Any, X: Any, coverage: float, **options: Any) -> Any:
     return model.predict_set(X, coverage, **options).sets
 
 
-def _predict_interval(model: Any, X: Any, coverage: float) -> Any:
-    found = model.predict_interval(X, coverage)
+def _predict_interval(model: Any, X: Any, coverage: float, width: str) -> Any:
+    found = model.predict_interval(X, coverage, width=width)
     return np.column_stack([found.lower, found.upper])

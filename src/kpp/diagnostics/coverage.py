@@ -14,8 +14,10 @@ from kpp._typing import AnyArray, BoolArray, FloatArray
 from kpp.diagnostics.intervals import wilson
 from kpp.models import KPPClassifier, KPPRegressor, PredictionIntervals, PredictionSets
 from kpp.models.asking import Question, ask
+from kpp.models.data import check_target
 from kpp.models.intervals import predictors_of
 from kpp.scores import RoutedRows
+from kpp.solvers import PinballLoss
 
 LEVELS = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 N_BINS = 5
@@ -61,8 +63,8 @@ class MeasuredCoverage(Shown):
     by_level : tuple of CoveredShare
         At other levels, rising; those that the fit had too few rows for are left out.
     by_prediction : tuple of CoveredShare
-        At this level, of bins of equally many rows: by the prediction, or by the probability of
-        the predicted class.
+        At this level, of bins of equally many rows: by the prediction (the mean of several
+        quantiles), or by the probability of the predicted class.
     """
 
     found: PredictionIntervals | PredictionSets
@@ -110,7 +112,7 @@ def measure_coverage(
     target : int, default=0
         Which target of several.
     **options
-        For ``predict_interval`` (`width`) or ``predict_set`` (`method`, `per_class`).
+        For ``predict_interval`` (`width`, `offset`) or ``predict_set`` (`method`, `per_class`).
 
     Returns
     -------
@@ -131,13 +133,13 @@ def measure_coverage(
     """
     question = ask(model)
     rows = question.rows(X)
-    truth = question.encode(y, len(rows))
+    truth = _truth(question, y, len(rows))
     if not isinstance(target, int | np.integer) or not 0 <= target < _n_targets(question):
         last = _n_targets(question) - 1
         raise ValueError(f"target is the number of a target, from 0 to {last}; got {target!r}.")
     found = _ask(question, rows, coverage, options)
     inside, size = _inside(found, truth, target)
-    by = _prediction(question, rows, target)
+    by = _prediction(question, rows, found, target)
     order = np.argsort(by, kind="stable")
     bins = np.array_split(order, max(1, min(int(n_bins), len(order))))
     return MeasuredCoverage(
@@ -150,8 +152,24 @@ def measure_coverage(
     )
 
 
+def _has_quantiles(question: Question) -> bool:
+    """Whether the scores are quantiles of one target."""
+    return isinstance(question.model.loss_, PinballLoss)
+
+
 def _n_targets(question: Question) -> int:
-    return 1 if question.is_classifier else question.additive.n_scores
+    is_one = question.is_classifier or _has_quantiles(question)
+    return 1 if is_one else question.additive.n_scores
+
+
+def _truth(question: Question, y: Any, n_rows: int) -> AnyArray:
+    """The targets of rows, as the ends of intervals have them."""
+    if not _has_quantiles(question):
+        return question.encode(y, n_rows)
+    target = np.asarray(check_target(y, n_rows), dtype=np.float64)
+    if target.size != n_rows:
+        raise ValueError(f"Quantiles are of one target per row; got y of shape {target.shape}.")
+    return target.reshape(n_rows, 1)
 
 
 def _ask(
@@ -176,12 +194,18 @@ def _inside(
     return (lower <= own) & (own <= upper), upper - lower
 
 
-def _prediction(question: Question, rows: RoutedRows, target: int) -> FloatArray:
+def _prediction(
+    question: Question,
+    rows: RoutedRows,
+    found: PredictionIntervals | PredictionSets,
+    target: int,
+) -> FloatArray:
     model = question.model
     if isinstance(model, KPPClassifier):
         likeliest: FloatArray = model.predict_proba(rows).max(axis=1)
         return likeliest
-    return rows.scores[:, target]
+    columns: FloatArray = found.prediction.reshape(len(rows), -1)
+    return columns.mean(axis=1) if _has_quantiles(question) else columns[:, target]
 
 
 def _share(at: float, inside: BoolArray, size: FloatArray) -> CoveredShare:

@@ -189,10 +189,15 @@ class FoldPredictors:
     @cached_property
     def sorted_scaled_residuals(self) -> FloatArray:
         """The same over the spread at each row; shape (n_targets, n_fit_rows)."""
-        scaled = np.abs(self.target - self.out_of_fold).T
+        return self._sorted(np.abs(self.target - self.out_of_fold).T / self.own_spread)
+
+    @property
+    def own_spread(self) -> FloatArray:
+        """The spread at each row of the fit, by its fold's predictor; (n_targets, n_fit_rows)."""
+        found = np.empty(self.target.T.shape)
         for own, (_, at_fold) in zip(self._rows_of_folds, self._spreads, strict=True):
-            scaled[:, own] /= at_fold
-        return self._sorted(scaled)
+            found[:, own] = at_fold
+        return found
 
     def _sorted(self, size: FloatArray) -> FloatArray:
         order = [np.lexsort((own, self.fold_of_row)) for own in size]

@@ -17,6 +17,7 @@ from kpp.models.intervals import predict_interval
 from kpp.models.linear import KPPLinearModel
 from kpp.models.loss_choice import LossChoice
 from kpp.models.tasks import Regression, Task
+from kpp.scores import routed_rows
 from kpp.solvers import PinballLoss, PoissonLoss
 
 
@@ -409,6 +410,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         *,
         guaranteed: float | None = None,
         width: str = "adaptive",
+        offset: Any = None,
     ) -> PredictionIntervals:
         r"""Predict an interval for each row: cross-conformal (CV+).
 
@@ -432,7 +434,12 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
             "adaptive": :math:`\sigma_q` is the spread of the target around the row, in the trees
             of the fold's predictor and by rows of other folds (`kpp.models.spread.FoldSpread`):
             intervals are wider where the target varies more. "constant": it is 1, and all
-            intervals are much of one width.
+            intervals are much of one width. Of every loss; with several quantiles it is the way
+            that their ends are moved.
+        offset : array-like of shape (n_rows,), optional
+            With ``loss="poisson"``, the logarithm of the exposure: intervals are of counts for it.
+            Otherwise they are of the target of the fit, which are rates where the fit had an
+            offset, for a row whose exposure is drawn like those of the fit.
 
         Returns
         -------
@@ -444,9 +451,18 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         Weights of rows are in the predictors; ranks count every row once.
 
         A model of several quantiles gives conformalised ones instead (CQR): with l and u the least
-        and the largest, :math:`R_i = \max(l_{q(i)}(x_i) - y_i, y_i - u_{q(i)}(x_i))`, and the ends
-        are of :math:`l_{q(i)}(x) - R_i` and :math:`u_{q(i)}(x) + R_i` by the same ranks: as wide as
-        the quantiles are apart, with the same guarantee.
+        and the largest,
+        :math:`R_i = \max(l_{q(i)}(x_i) - y_i, y_i - u_{q(i)}(x_i)) / \sigma_{q(i)}(x_i)`, and the
+        ends are of :math:`l_{q(i)}(x) - \sigma_{q(i)}(x) R_i` and
+        :math:`u_{q(i)}(x) + \sigma_{q(i)}(x) R_i` by the same ranks: about as wide as the quantiles
+        are apart, with the same guarantee.
+
+        With Poisson's loss no end is below 0. Given an offset, with e the exposure and
+        :math:`s_i` the weights of the fit, which hold the exposures of its rows,
+        :math:`R_i = \sqrt{s_i}\, |y_i - g_{q(i)}(x_i)| / \sigma_{q(i)}(x_i)` for g the mean and
+        :math:`y_i` the rates, and the ends are of
+        :math:`e\, g_{q(i)}(x) \mp \sqrt{e}\, \sigma_{q(i)}(x) R_i`: the rate of a row that was
+        watched for longer varies less. Constant widths are e times those of rates.
 
         Examples
         --------
@@ -460,8 +476,11 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         (True, False)
         """
         self._check_fitted()
+        if offset is not None:
+            X = routed_rows(self, X)
+            offset = _check_offset(self._task.loss, offset, len(X))
         if isinstance(self.loss_, PoissonLoss) or np.size(self.intercept_) > self._task.n_targets:
-            return interval_of_loss(self, X, coverage, guaranteed)
+            return interval_of_loss(self, X, coverage, guaranteed, width, offset)
         return predict_interval(self, X, coverage, guaranteed, width)
 
     def __sklearn_tags__(self) -> Any:
