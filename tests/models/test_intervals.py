@@ -294,6 +294,24 @@ def test_the_shortfall_is_that_of_the_theorem():
     for n, q in ((100, 5), (1000, 5), (60, 20), (30, 30)):
         first, second = 2 * (1 - 1 / q) / (n / q + 1), (1 - q / n) / (q + 1)
         assert float(shortfall(n, q)) == pytest.approx(min(first, second), rel=1e-14, abs=0)
+    # Of folds that are not equal the first alone is proven, here the larger one.
+    assert float(shortfall(61, 20)) == pytest.approx(2 * 19 / 81, rel=1e-14)
+    assert shortfall(60, 20) < shortfall(61, 20)
+
+
+def test_weighted_means_of_shares_however_they_depend():
+    # What the proof for unequal folds rests on: P(mean <= b) <= 2 b, and no less would do. Shares
+    # that are small by turns: within an event of probability 2 b one is b - x where another is x.
+    rng, b = np.random.default_rng(0), 0.05
+    together = rng.random(400_000) < 2 * b
+    place = rng.random(400_000)
+    one = np.where(together, 2 * b * place, 2 * b + (1 - 2 * b) * place)
+    other = np.where(together, 2 * b * (1 - place), 2 * b + (1 - 2 * b) * place)
+    assert np.mean((one + other) / 2 <= b * (1 + 1e-12)) == pytest.approx(2 * b, abs=0.002)
+    for weight in (0.5, 0.2):
+        for second in (one, other, rng.random(400_000)):
+            share = np.mean(weight * one + (1 - weight) * second <= b)
+            assert share <= 2 * b + 0.002
 
 
 def test_a_guaranteed_level(regressor):
@@ -411,7 +429,7 @@ def test_what_holds_where_alpha_is_fixed(name):
     assert "trusted exchangeable rows" in text
 
 
-RANDOM, ALPHA = "equal random folds", "alpha fixed without these labels"
+RANDOM, ALPHA = "random folds", "alpha fixed without these labels"
 OTHERS, ROWS = "one way from the other folds' rows", "exchangeable rows"
 
 
@@ -423,7 +441,6 @@ OTHERS, ROWS = "one way from the other folds' rows", "exchangeable rows"
         ({"regime": "shared"}, [OTHERS]),
         ({"regime": "cross-fit"}, [OTHERS]),
         ({"forest": "blend"}, [ALPHA]),
-        ({"cv": 3}, [RANDOM]),
         (
             {"cv": [(np.arange(50), np.arange(50, 100)), (np.arange(50, 100), np.arange(50))]},
             [RANDOM],
@@ -441,6 +458,17 @@ def test_what_fails_is_said(changed, failing):
     model = KPPRegressor(**given).fit(X, y, sample_weight=weight, groups=groups)
     assert state(model, X) == (False, failing)
     assert "not a guarantee" in str(model.predict_interval(X))
+
+
+def test_folds_need_not_be_equal():
+    X, y = (own[:201] for own in numbers())
+    model = KPPRegressor("extra-trees", regime="honest", **(GUARANTEED | {"cv": 3})).fit(X, y)
+    assert state(model, X) == (True, [])
+    found = model.predict_interval(X, guaranteed=0.8)
+    assert found.n_calibration == 101
+    a = (1 - 0.8 - 2 * 2 / 104) / 2
+    assert found.coverage == pytest.approx(1 - a, rel=1e-14)
+    assert "3 folds of 33 to 34 rows" in str(found)
 
 
 def test_classes_need_folds_without_labels():

@@ -84,7 +84,7 @@ def test_the_sentence_says_what_fails():
         "Nothing is guaranteed here, because folds are stratified; and because alpha was chosen"
     )
     assert section("regression")["sentence"].startswith(
-        "Nothing is guaranteed here, because folds have"
+        "Nothing is guaranteed here, because alpha was chosen"
     )
 
 

@@ -225,10 +225,12 @@ def shortfall(n_rows: int, n_folds: int) -> Fraction:
 
     .. math:: \min\left(\frac{2 (1 - 1/Q)}{n/Q + 1}, \frac{1 - Q/n}{Q + 1}\right)
 
+    The second is proven for equal folds, the first for any (docs/intervals.md).
+
     Parameters
     ----------
     n_rows, n_folds : int
-        n and Q.
+        n and Q; where Q does not divide n, the folds are not equal.
 
     Returns
     -------
@@ -241,7 +243,8 @@ def shortfall(n_rows: int, n_folds: int) -> Fraction:
     (Fraction(0, 1), 0.007960199004975124)
     """
     n, q = Fraction(n_rows), Fraction(n_folds)
-    return min(2 * (1 - 1 / q) / (n / q + 1), (1 - q / n) / (q + 1))
+    of_any = 2 * (1 - 1 / q) / (n / q + 1)
+    return of_any if n_rows % n_folds else min(of_any, (1 - q / n) / (q + 1))
 
 
 def proven(level: Fraction, n_rows: int, n_folds: int) -> float:
@@ -362,14 +365,12 @@ def _exchangeable(model: KPPLinearModel) -> Assumption:
 
 
 def _folds(model: KPPLinearModel, sizes: AnyArray) -> Assumption:
-    name, kind = "equal random folds", model.fit_record_.folds
+    name, kind = "random folds", model.fit_record_.folds
     if kind != "random":
         why = f"folds are {kind}; use cv=KFold({len(sizes)}, shuffle=True)"
         return Assumption(name, False, why)
-    if sizes.min() < sizes.max():
-        why = f"folds have {sizes.min()} to {sizes.max()} rows; leave out some rows of the fit"
-        return Assumption(name, False, why)
-    return Assumption(name, True, f"{len(sizes)} folds of {sizes.max()} rows, whatever the labels")
+    each = f"{sizes.max()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
+    return Assumption(name, True, f"{len(sizes)} folds of {each} rows, whatever the labels")
 
 
 def _alpha(model: KPPLinearModel) -> Assumption:
