@@ -61,61 +61,63 @@ class NestedPlan:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """A fitted part, and its map at all rows."""
+    """A fitted part, with its map at all rows and nothing that is at its own rows alone."""
 
-    fitted: FittedPlan
     map: MapBlock
     rows: AnyArray
+    fits: list[LinearFit]
+    bare_fits: list[BareFit]
+    node_coef: FloatArray
+    intercept: FloatArray
+    alpha: Any
+    merit: Any
+    n_iter: int
+    is_blend: bool
+
+    @classmethod
+    def of(cls, fitted: FittedPlan, X: Any, rows: AnyArray) -> _Part:
+        """Put a fit of some rows at all rows."""
+        whole, n_scores = fitted.map.on(X), len(fitted.intercept)
+        # By the place of a block in the map, for these are others.
+        pairs = zip(named_blocks(fitted.map), named_blocks(whole), strict=True)
+        there = {id(own): block for (_, own), (_, block) in pairs} | {id(fitted.map): whole}
+        return cls(
+            map=whole,
+            rows=rows,
+            fits=[
+                replace(
+                    fit,
+                    part=MapPart(there[id(fit.part.whole)], rows),
+                    rows=rows,
+                    share=np.broadcast_to(fit.share, n_scores),
+                )
+                for fit in fitted.fits
+            ],
+            bare_fits=[
+                replace(bare, part=MapPart(there[id(bare.part.whole)])) for bare in fitted.bare_fits
+            ],
+            node_coef=fitted.node_coef,
+            intercept=fitted.intercept,
+            alpha=fitted.alpha,
+            merit=_merits(fitted),
+            n_iter=fitted.n_iter,
+            is_blend=fitted.weights is not None,
+        )
 
     @property
-    def n_scores(self) -> int:
-        return len(self.fitted.intercept)
-
-    def at_all_rows(self, block: MapBlock) -> MapBlock:
-        """The map at all rows of what was, in the fit, a map at those of the part."""
-        if block is self.fitted.map:
-            return self.map
-        pairs = zip(named_blocks(self.fitted.map), named_blocks(self.map), strict=True)
-        return next(there for (_, here), (_, there) in pairs if here is block)
-
-    def fits(self, factor: float) -> list[LinearFit]:
-        """Its linear layers, with their weights in the part times a factor."""
-        return [
-            replace(
-                fit,
-                part=MapPart(self.at_all_rows(fit.part.whole), self.rows),
-                rows=self.rows,
-                share=np.broadcast_to(fit.share, self.n_scores) * factor,
-            )
-            for fit in self.fitted.fits
-        ]
-
-    def bare_fits(self, factor: float) -> list[BareFit]:
-        """Its bare ensembles likewise."""
-        return [
-            replace(
-                bare, part=MapPart(self.at_all_rows(bare.part.whole)), share=bare.share * factor
-            )
-            for bare in self.fitted.bare_fits
-        ]
-
     def bare_of_fold(self) -> list[FoldBare]:
-        """The same, as the predictor of a fold has them."""
-        return [
-            replace(FoldBare.of(bare.part.whole), share=bare.share) for bare in self.bare_fits(1.0)
-        ]
+        """Its bare ensembles, as the predictor of a fold has them."""
+        return [replace(FoldBare.of(own.part.whole), share=own.share) for own in self.bare_fits]
 
     @property
     def constant(self) -> FloatArray:
         """What its intercept has beyond those of layers and bare ensembles: of a blend its own."""
-        parts: list[LinearFit | BareFit] = [*self.fits(1.0), *self.bare_fits(1.0)]
-        return self.fitted.intercept - np.sum([p.share * p.intercept for p in parts], axis=0)
+        parts: list[LinearFit | BareFit] = [*self.fits, *self.bare_fits]
+        return self.intercept - np.sum([p.share * p.intercept for p in parts], axis=0)
 
     def scores(self, rows: AnyArray) -> FloatArray:
         at = self.map.rows(rows)
-        return np.column_stack([at.matvec(w) for w in self.fitted.node_coef]) + (
-            self.fitted.intercept
-        )
+        return np.column_stack([at.matvec(w) for w in self.node_coef]) + self.intercept
 
 
 def fit_nested(plan: NestedPlan, data: FitData, settings: LayerSettings) -> FittedPlan:
@@ -150,9 +152,7 @@ def fit_nested(plan: NestedPlan, data: FitData, settings: LayerSettings) -> Fitt
             fitted = fit_blend(laid_out, own, settings)
         else:
             fitted = fit_plan(laid_out, own, settings)
-        # Its folds are needed no more.
-        fitted = replace(fitted, fold_fits=None, fold_predictors=None, out_of_fold=None)
-        parts.append(_Part(fitted, fitted.map.on(data.X), train))
+        parts.append(_Part.of(fitted, data.X, train))
     return _average(parts, plan.splits, data, settings)
 
 
@@ -160,14 +160,14 @@ def _average(
     parts: Sequence[_Part], splits: Splits, data: FitData, settings: LayerSettings
 ) -> FittedPlan:
     """One coefficient vector, with 1 / Q of every part's on the trees of that part."""
-    n_folds, task, first = len(parts), settings.task, parts[0].fitted
-    is_blend = first.weights is not None
+    n_folds, task, is_blend = len(parts), settings.task, parts[0].is_blend
     names = [name for name, _ in named_blocks(parts[0].map)]
-    fits = [fit for part in parts for fit in part.fits(1 / n_folds)]
-    bare_fits = [fit for part in parts for fit in part.bare_fits(1 / n_folds)]
-    of_folds = [fit for part in parts for fit in part.fits(1.0)]
+    of_folds = [fit for part in parts for fit in part.fits]
+    fits = [replace(fit, share=fit.share / n_folds) for fit in of_folds]
+    bare = [own for part in parts for own in part.bare_fits]
+    bare_fits = [replace(own, share=own.share / n_folds) for own in bare]
     tests = [test for _, test in splits]
-    out_of_fold = np.empty((len(data), len(first.intercept)))
+    out_of_fold = np.empty((len(data), len(parts[0].intercept)))
     for part, test in zip(parts, tests, strict=True):
         out_of_fold[test] = part.scores(test)
     merit = task.merit(data.target, out_of_fold, data.weight, settings.scoring)
@@ -179,23 +179,23 @@ def _average(
                 for name, block in named_blocks(part.map)
             ]
         ),
-        node_coef=np.hstack([part.fitted.node_coef / n_folds for part in parts]),
-        intercept=np.mean([part.fitted.intercept for part in parts], axis=0),
+        node_coef=np.hstack([part.node_coef / n_folds for part in parts]),
+        intercept=np.mean([part.intercept for part in parts], axis=0),
         # A row is in several parts.
         dual=None,
-        alpha=_by_block([_chosen(part.fitted) for part in parts], np.mean),
-        alphas=_by_block([_chosen(part.fitted) for part in parts], np.array),
-        cv_scores=_by_block([_merits(part.fitted) for part in parts], np.array),
+        alpha=_by_block([part.alpha for part in parts], np.mean),
+        alphas=_by_block([part.alpha for part in parts], np.array),
+        cv_scores=_by_block([part.merit for part in parts], np.array),
         out_of_fold=out_of_fold,
         fits=fits,
         fold_fits=None if is_blend else of_folds,
-        n_iter=sum(part.fitted.n_iter for part in parts),
+        n_iter=sum(part.n_iter for part in parts),
         weights=weights_by_name(names, fits, bare_fits, task) if is_blend else None,
         score=merit if is_blend else None,
         bare_fits=bare_fits,
         fold_predictors=FoldPredictors(
             fits=of_folds,
-            bare=[bare for part in parts for bare in part.bare_of_fold()],
+            bare=[own for part in parts for own in part.bare_of_fold],
             constant=np.array([part.constant for part in parts]),
             fold_of_row=folds_of_rows(tests, len(data)),
             target=data.target,
@@ -205,13 +205,8 @@ def _average(
     )
 
 
-def _chosen(fitted: FittedPlan) -> Any:
-    """The alpha of a part; a dict by block in a blend."""
-    return fitted.alpha
-
-
 def _merits(fitted: FittedPlan) -> Any:
-    """The out-of-fold score of that alpha, among the rows of the part."""
+    """The out-of-fold score of the alpha of a part, among its rows; a dict by block in a blend."""
     if isinstance(fitted.alpha, dict):
         assert isinstance(fitted.alphas, dict)
         assert isinstance(fitted.cv_scores, dict)
