@@ -395,6 +395,10 @@ def test_parts_may_choose_for_themselves_among_so_many_folds(run, tmp_path):
     [
         (["--nested"], "--nested lets every part of --regime cross-validated choose"),
         (["--folds", "1"], "--folds must be at least 2; got 1"),
+        (
+            ["--regime", "cross-validated", "--nested", "--time", "x"],
+            "--nested does not go with --time",
+        ),
     ],
 )
 def test_folds_that_cannot_be(run, tmp_path, asked, said):

@@ -16,6 +16,7 @@ from kpp.bounds import bounded_prediction, folds_binomial
 from kpp.models.averages import fold_predictors
 from kpp.models.grower import LARGEST_SEED
 from kpp.models.nested import INNER_FOLDS
+from kpp.models.penalties import kept_score
 
 # Of so few rows the best alpha may lie anywhere.
 pytestmark = pytest.mark.filterwarnings("ignore:The best alpha lies on")
@@ -89,6 +90,36 @@ def test_a_part_is_a_shared_model_of_the_rows_outside_its_fold(task, name):
         chosen = alone.alpha_ if isinstance(alone.alpha_, dict) else {"": alone.alpha_}
         assert {block: own[q] for block, own in alphas.items()} == chosen
     np.testing.assert_allclose(model.at(X).scores, np.mean(parts, axis=0), rtol=1e-11, atol=1e-11)
+
+
+LOSSES = {
+    "squared": {},
+    "huber": {"loss": "huber"},
+    "quantiles": {"loss": "quantile", "quantile": [0.1, 0.9]},
+    "poisson": {"loss": "poisson"},
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("selection", ["nested", "fold-grown"])
+def test_the_scale_of_a_loss_does_not_know_the_fold(loss, selection, monkeypatch):
+    # Relative alphas are relative to a scale of the target, a threshold is one of it.
+    X, y = rows_of("numbers")
+    y = np.abs(y)
+    settings = NESTED | LOSSES[loss] | {"forest": "extra-trees", "alpha_selection": selection}
+    if selection == "fold-grown":
+        # All folds choose among relative alphas; of a single one there is no choice.
+        monkeypatch.setattr("kpp.models.selection.COUNTED_TAUS", np.array([0.1]))
+        if loss == "huber":
+            settings |= {"huber_delta": 1.0}  # one that is read voids what is claimed
+    before = KPPRegressor(**settings).fit(X, y)
+    for p, (_, test) in enumerate(FOLDS.split(X)):
+        moved = y.copy()
+        moved[test] = 7 * y[test] + 3
+        after = KPPRegressor(**settings).fit(X, moved)
+        assert after.fits_[p].alpha == before.fits_[p].alpha
+        one, two = (m.fold_predictors_.scores(m.at(X))[p] for m in (before, after))
+        assert np.array_equal(one, two)
 
 
 @pytest.mark.parametrize("task", ["numbers", "two"])
@@ -238,6 +269,25 @@ def test_intervals_and_sets_of_a_model_that_chose_are_guaranteed(name):
     X, y = rows_of("three")
     settings |= forest_of(name, "three")
     assert KPPClassifier(**settings).fit(X, y).predict_set(X, guaranteed=0.5).is_guarantee
+
+
+def test_the_score_that_is_shown_is_that_of_rows_not_seen():
+    X, y = rows_of("numbers")
+    weight = np.linspace(0.5, 2, len(y))
+    for given in ({}, {"sample_weight": weight}):
+        model = KPPRegressor("extra-trees", **NESTED).fit(X, y, **given)
+        each = np.average(np.square(y - model.oof_prediction_), weights=given.get("sample_weight"))
+        assert kept_score(model) == pytest.approx(-each, rel=1e-12)
+    assert "KPP008" not in [own.code for own in kpp.diagnose(model, X, y, sample="fit").findings]
+
+
+def test_a_file_whose_alphas_are_not_those_of_its_layers_is_refused(tmp_path):
+    # As of a model that has chosen one alpha for all parts, and says otherwise.
+    model = fitted("two", forest="extra-trees")
+    model.alphas_ = model.alphas_ * 2
+    kpp.save(model, tmp_path / "model.kpp")
+    with pytest.raises(kpp.io.FileFormatError, match="alphas of the parts"):
+        kpp.load(tmp_path / "model.kpp")
 
 
 def test_balanced_classes_know_all_folds():

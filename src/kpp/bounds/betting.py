@@ -174,6 +174,8 @@ def folds_betting(losses: Sequence[Any], *, n_candidates: int = 1, delta: float 
     if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:
         raise ValueError(f"n_candidates counts what was chosen among; got {n_candidates!r}.")
     level = float(np.log(float(n_candidates)) - np.log(check_delta(delta)))
+    if not len(losses):
+        raise ValueError("folds_betting needs the losses of at least one fold.")
     games = [_Game.of(own) for own in losses]
     alone = [game.where_capital(level) for game in games]
     if len(games) == 1:

@@ -103,5 +103,6 @@ class Unlabelled:
         if most == 1:  # a row has a dissenter or none: a count
             bound = float(held_out_binomial(int(differ.sum()), n_rows, delta))
         else:
-            bound = held_out_betting(differ / most, delta)
+            # Where scores are near 0 rounding may let all differ.
+            bound = held_out_betting(np.minimum(differ / most, 1.0), delta)
         return mean * most / n_folds, bound * most / n_folds

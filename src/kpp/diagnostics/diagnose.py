@@ -35,6 +35,7 @@ from kpp.diagnostics.observables import (
     spectra_of,
     stability,
 )
+from kpp.models.nested import NESTED
 from kpp.models.penalties import grids_of
 from kpp.solvers.regression_losses import losses_of_answers
 
@@ -252,7 +253,8 @@ def _further_figures(
 ) -> dict[str, float]:
     """Figures that only the findings look at."""
     model = sample.model
-    on_edge = any(
+    # Of parts that have chosen for themselves the choices are kept, not the grids.
+    on_edge = model.alpha_selection_ != NESTED and any(
         len(alphas) > 1 and alpha in (np.min(alphas), np.max(alphas))
         for alpha, alphas in grids_of(model)
     )

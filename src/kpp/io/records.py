@@ -66,6 +66,10 @@ def decode_record(stored: Any, model: KPPLinearModel) -> FitRecord:
         grids = [grid for _, grid in grids_of(model)]
         right = all(len(grid) == len(model.folds_ or ()) for grid in grids)
         require(right, "an alpha for every part")
+        # Each block has a layer in every part, part by part.
+        used = [[fit.alpha for fit in model.fits_[k :: len(grids)]] for k in range(len(grids))]
+        right = all(np.array_equal(*pair) for pair in zip(used, grids, strict=True))
+        require(right, "the alphas of the parts must be those of their layers")
         counts = False
     # A choice among the alphas that are shown was one among as many, at least.
     least = prod(len(grid) for _, grid in grids_of(model)) if counts else 1

@@ -165,7 +165,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         The grid, and the score of its out-of-fold predictions, higher is better. With the default
         scoring, alphas far below the best are scored by iterates that were cut off early; of
         several classes and folds of at least 4,000 rows the chosen alpha alone is scored on all.
-        Dicts by block in a blend. With "nested" what each part has chosen, and its score there.
+        Dicts by block in a blend. With "nested" what each part has chosen, and its score on the
+        fold that it has not seen, or, by block, where it was chosen.
     oof_prediction_ : array of shape (n_fit_rows, n_classes), or None
         Probabilities of each row by trees and coefficients that have not seen it (with "frozen" in
         the shared regime: by coefficients only), at `alpha_`. In a blend the weights have not

@@ -112,7 +112,13 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         offset = additive.scores_at(leaf_ids, values)
     layers = plan.layers
     # What a relative alpha of 1 is on each layer's own map: cross-fit layers differ in scale.
-    units = [settings.unit(layer.map, weight[layer.rows]) for layer in layers]
+    # Where each has left out a fold, nothing of it may be in that unit.
+    units = [
+        settings.unit(
+            layer.map, weight[layer.rows], target[layer.rows] if plan.layers_are_folds else None
+        )
+        for layer in layers
+    ]
     is_relative = plan.is_relative
     if plan.layers_are_folds and (settings.alphas is not None or not is_relative):
         # Numbers of the caller's, the same on every map: what they are relative to all maps
@@ -128,6 +134,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
             settings,
             unit=unit,
             is_relative=is_relative,
+            reads_anew=plan.layers_are_folds,
             offset=offset,
         )
     fold_fits = fold_predictors = None

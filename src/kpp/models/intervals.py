@@ -401,7 +401,8 @@ def _from_other_rows(model: KPPLinearModel) -> Assumption:
         return Assumption(name, False, why)
     if record.class_weight == "balanced" and not regime.splits_rows:
         return Assumption(name, False, "class_weight='balanced' counts the labels of all folds")
-    if isinstance(model.loss_, HuberLoss) and model.loss_.is_read and not regime.splits_rows:
+    is_read = isinstance(model.loss_, HuberLoss) and model.loss_.is_read
+    if is_read and not regime.splits_rows and model.alpha_selection_ != NESTED:
         why = "Huber's threshold was read from the labels of all folds; give huber_delta"
         return Assumption(name, False, why)
     made = [own for own in record.caller_weights if own != "sample_weight"]

@@ -290,7 +290,7 @@ class KPPLinearModel(ShowsItsFit, ABC):
         check_choice("alpha_selection", self.alpha_selection, ALPHA_SELECTIONS)
         check_choice("center", self.center, ("zero", "partition"))
         kind = REGIMES[self.regime]
-        if self.alpha_selection == "nested" and not kind.leaves_folds_out:
+        if self.alpha_selection == NESTED and not kind.leaves_folds_out:
             raise ValueError(
                 "alpha_selection='nested' lets every part of regime='cross-validated' choose for "
                 f"itself; got regime={self.regime!r}."

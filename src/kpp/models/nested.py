@@ -26,6 +26,7 @@ from kpp.models.fold_predictors import FoldBare, FoldPredictors, folds_of_rows
 from kpp.models.grower import Grower
 from kpp.models.plans import FitPlan, Splits
 from kpp.models.selection import LayerSettings
+from kpp.solvers import Loss
 
 if TYPE_CHECKING:
     from kpp.models.regimes import Regime
@@ -51,10 +52,10 @@ class NestedPlan:
     splits: Splits
     parts: list[tuple[Regime, Grower]]
 
-    def plan(self, q: int, own: FitData) -> FitPlan | BlendPlan:
+    def plan(self, q: int, own: FitData, loss: Loss) -> FitPlan | BlendPlan:
         """Grow the forests of a part, and lay out its fit; its rows are numbered from 0."""
         regime, grower = self.parts[q]
-        rows = np.arange(len(own))
+        grower, rows = replace(grower, loss=loss), np.arange(len(own))
         make = regime.plan_blend if grower.blends else regime.plan
         return make(own, grower, rows, rows)
 
@@ -99,7 +100,7 @@ class _Part:
             node_coef=fitted.node_coef,
             intercept=fitted.intercept,
             alpha=fitted.alpha,
-            merit=_merits(fitted),
+            merit=_merits(fitted) if fitted.weights is not None else None,
             n_iter=fitted.n_iter,
             is_blend=fitted.weights is not None,
         )
@@ -139,19 +140,21 @@ def fit_nested(plan: NestedPlan, data: FitData, settings: LayerSettings) -> Fitt
     Returns
     -------
     fitted : FittedPlan
-        Its `alphas` are those that the parts have chosen and `cv_scores` what they were chosen by,
-        on the folds of each part; dicts by block in a blend. Nothing was chosen by the folds of the
-        model: `n_candidates` is 1.
+        Its `alphas` are those that the parts have chosen, and `cv_scores` the score of each part on
+        the fold that it has not seen; in a blend dicts by block, with the scores that the alphas
+        were chosen by. Nothing was chosen by the folds of the model: `n_candidates` is 1.
     """
     parts = []
     for q, (train, _) in enumerate(plan.splits):
         own = data.alone(train)
         _check_classes(own, settings, q)
-        laid_out = plan.plan(q, own)
+        # A scale or a threshold of the loss is read from these rows, too.
+        alone = replace(settings, task=settings.task.scaled(own.target, own.weight))
+        laid_out = plan.plan(q, own, alone.task.loss)
         if isinstance(laid_out, BlendPlan):
-            fitted = fit_blend(laid_out, own, settings)
+            fitted = fit_blend(laid_out, own, alone)
         else:
-            fitted = fit_plan(laid_out, own, settings)
+            fitted = fit_plan(laid_out, own, alone)
         parts.append(_Part.of(fitted, data.X, train))
     return _average(parts, plan.splits, data, settings)
 
@@ -168,8 +171,11 @@ def _average(
     bare_fits = [replace(own, share=own.share / n_folds) for own in bare]
     tests = [test for _, test in splits]
     out_of_fold = np.empty((len(data), len(parts[0].intercept)))
+    merits = []
     for part, test in zip(parts, tests, strict=True):
-        out_of_fold[test] = part.scores(test)
+        own = out_of_fold[test] = part.scores(test)
+        weight = data.weight[test] if data.weight[test].any() else np.ones(len(test))
+        merits.append(task.merit(data.target[test], own, weight, settings.scoring))
     merit = task.merit(data.target, out_of_fold, data.weight, settings.scoring)
     return FittedPlan(
         map=BlockMap(
@@ -183,9 +189,9 @@ def _average(
         intercept=np.mean([part.intercept for part in parts], axis=0),
         # A row is in several parts.
         dual=None,
-        alpha=_by_block([part.alpha for part in parts], np.mean),
+        alpha=_by_block([part.alpha for part in parts], _mean),
         alphas=_by_block([part.alpha for part in parts], np.array),
-        cv_scores=_by_block([part.merit for part in parts], np.array),
+        cv_scores=_by_block([p.merit for p in parts], np.array) if is_blend else np.array(merits),
         out_of_fold=out_of_fold,
         fits=fits,
         fold_fits=None if is_blend else of_folds,
@@ -205,28 +211,31 @@ def _average(
     )
 
 
-def _merits(fitted: FittedPlan) -> Any:
-    """The out-of-fold score of the alpha of a part, among its rows; a dict by block in a blend."""
-    if isinstance(fitted.alpha, dict):
-        assert isinstance(fitted.alphas, dict)
-        assert isinstance(fitted.cv_scores, dict)
-        return {
-            name: _at(alpha, fitted.alphas[name], fitted.cv_scores[name])
-            for name, alpha in fitted.alpha.items()
-        }
-    return _at(fitted.alpha, fitted.alphas, fitted.cv_scores)
+def _merits(fitted: FittedPlan) -> dict[str, float]:
+    """Of the blocks of a blend the out-of-fold score of their alphas, among the rows of a part."""
+    assert isinstance(fitted.alpha, dict)
+    assert isinstance(fitted.alphas, dict)
+    assert isinstance(fitted.cv_scores, dict)
+    return {
+        name: _at(alpha, fitted.alphas[name], fitted.cv_scores[name])
+        for name, alpha in fitted.alpha.items()
+    }
 
 
 def _at(alpha: float, alphas: Any, scores: Any) -> float:
     return float(scores[np.argmin(np.abs(np.log(alphas / alpha)))])
 
 
+def _mean(values: list[float]) -> float:
+    # One that all have been given stays as it is.
+    return values[0] if len(set(values)) == 1 else float(np.mean(values))
+
+
 def _by_block(values: list[Any], together: Any) -> Any:
     """One value of all parts; where each has a dict, a dict."""
     if isinstance(values[0], dict):
         return {name: _by_block([own[name] for own in values], together) for name in values[0]}
-    found = together(values)
-    return float(found) if np.ndim(found) == 0 else found
+    return together(values)
 
 
 def _check_classes(own: FitData, settings: LayerSettings, q: int) -> None:

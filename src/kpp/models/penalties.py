@@ -65,7 +65,7 @@ def kept_score(model: KPPLinearModel) -> float | None:
     -------
     score : float or None
         Of a blend, that of its out-of-fold predictions; of parts that have chosen for themselves
-        the mean over parts, each on folds of its own rows; None where alpha was given.
+        the mean over parts, each on the fold that it has not seen; None where alpha was given.
     """
     if model.cv_scores_ is None:
         return None
@@ -73,5 +73,10 @@ def kept_score(model: KPPLinearModel) -> float | None:
         return model.blend_score_
     scores = np.asarray(model.cv_scores_)
     if model.alpha_selection_ == NESTED:
-        return float(scores.mean())
+        assert model.folds_ is not None
+        weight = model.sample_weight_
+        weight = np.ones(len(model.fit_rows_)) if weight is None else np.asarray(weight)
+        # In that regime all rows are rows of the fit.
+        each = [float(weight[test].sum()) for _, test in model.folds_]
+        return float(np.average(scores, weights=each))
     return float(scores[np.argmin(np.abs(np.log(np.asarray(model.alphas_) / alpha_of(model))))])

@@ -11,6 +11,7 @@ from kpp._fingerprints import array_digest
 from kpp.forest.grow import traits_of
 from kpp.models.blocks import Blocks, blocks_of
 from kpp.models.data import FitData, group_codes
+from kpp.models.nested import NESTED
 from kpp.models.plans import divided_groups
 
 FOLDS = ("none", "random", "grouped", "stratified", "given")
@@ -153,7 +154,7 @@ class FitRecord:
             alpha_selection=estimator.alpha_selection_,
             # Parts that choose weights may have been given their only alpha.
             alphas_given=estimator.alphas is not None
-            or (estimator.alpha_selection_ == "nested" and estimator.alpha != "auto"),
+            or (estimator.alpha_selection_ == NESTED and estimator.alpha != "auto"),
             class_weight=of_classes,
             caller_weights=tuple(name for name, is_given in given.items() if is_given),
             n_groups=n_groups,

@@ -183,7 +183,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
         The grid, and the score of its out-of-fold predictions, higher is better. With the default
         scoring, alphas far below the best are scored by iterates that were cut off early. Dicts
-        by block in a blend. With "nested" what each part has chosen, and its score there.
+        by block in a blend. With "nested" what each part has chosen, and its score on the fold that
+        it has not seen, or, by block, where it was chosen.
     oof_prediction_ : array of shape (n_fit_rows,) or (n_fit_rows, n_targets), or None
         Prediction of each row by trees and coefficients that have not seen it (with "frozen" in
         the shared regime: by coefficients only), at `alpha_`. In a blend the weights have not

@@ -103,9 +103,13 @@ class LayerSettings:
         """Hand rows to the solver of the task's loss."""
         return pose(self.task.loss, block, target, weight, offset, fit_intercept=self.fit_intercept)
 
-    def unit(self, block: MapBlock, weight: FloatArray) -> float:
-        """Return the alpha that a relative alpha of 1 stands for on a map."""
-        return self.task.loss.unit(mean_squared_spread(block, weight), weight)
+    def unit(self, block: MapBlock, weight: FloatArray, target: AnyArray | None = None) -> float:
+        """Return the alpha that a relative alpha of 1 stands for on a map.
+
+        With the target of its rows, the scale of the loss is read from these alone.
+        """
+        task = self.task if target is None else self.task.scaled(target, weight)
+        return task.loss.unit(mean_squared_spread(block, weight), weight)
 
     def grid(self, unit: float) -> FloatArray:
         """Return the relative alphas to try, rising."""
@@ -166,6 +170,7 @@ def select(
     *,
     unit: float,
     is_relative: bool,
+    reads_anew: bool = False,
     offset: FloatArray | None = None,
 ) -> Selection:
     """Score every tau out of fold, and extend the grid while its edge is best.
@@ -183,6 +188,8 @@ def select(
     is_relative : bool
         Whether a tau is relative to each fold's own scale; otherwise alpha is the same number in
         every fold.
+    reads_anew : bool
+        Whether the scale of the loss is read from the rows of each fold's fit alone.
     offset : array of shape (n_rows, n_scores), optional
         Scores that the fitted ones are added to.
 
@@ -194,7 +201,10 @@ def select(
     for fold in folds:
         # A fold's map has fewer trees, another mass and another spread: the same number alpha would
         # penalise more or less there than on the final map. The ratio to the spread carries over.
-        own = settings.unit(fold.train, weight[fold.train_rows]) if is_relative else unit
+        own = unit
+        if is_relative:
+            rows = fold.train_rows
+            own = settings.unit(fold.train, weight[rows], target[rows] if reads_anew else None)
         fits.append(_FoldFit(fold, target, weight, offset, settings, own))
     board = _FoldBoard(fits, target, weight, settings)
     taus, merits, best = search(board, settings, unit, is_offset=offset is not None)

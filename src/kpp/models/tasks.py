@@ -99,11 +99,11 @@ class Regression(Task):
         self._choice = choice
 
     def scaled(self, target: AnyArray, weight: FloatArray) -> Regression:
-        """Return the task with the loss that was chosen."""
+        """Return the task with the loss that was chosen; that of other rows can be made of it."""
         if self._choice is None:
             return self
         loss = self._choice.loss(target, weight, target.shape[1])
-        return Regression(loss.n_scores, self.is_single, loss)
+        return Regression(loss.n_scores, self.is_single, loss, self._choice)
 
     @property
     def n_targets(self) -> int:

@@ -89,6 +89,11 @@ class FitOptions:
                 "--nested lets every part of --regime cross-validated choose for itself; got "
                 f"--regime {self.regime}."
             )
+        if self.nested and self.time is not None:
+            raise UserError(
+                "--nested does not go with --time: within a part its folds are drawn at random, "
+                "and neighbours in time would choose for each other. Leave out --nested."
+            )
         if self.trees < 1:
             raise UserError(f"--trees must be at least 1; got {self.trees}.")
         if not 0 <= self.test_size < 1:
