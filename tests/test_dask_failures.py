@@ -92,8 +92,8 @@ def test_workers_may_come_and_go_during_a_fit(workers, monkeypatch):
 
 
 def test_more_rows_than_memory_are_spilled():
-    limit, n_columns = 64_000_000, 40
-    n_rows = 240_000  # 77 MB of numbers, for workers that may keep 32 MB each in memory
+    limit, n_columns = 16_000_000, 40
+    n_rows = 60_000  # 19 MB of numbers, for a worker that may keep 8 MB in memory
     settings = {
         "distributed.worker.memory.target": 0.5,
         "distributed.worker.memory.spill": False,  # of the whole process, which has libraries
@@ -105,7 +105,7 @@ def test_more_rows_than_memory_are_spilled():
     y = X[:, 0] + X[:, 1] * X[:, 2]
     forest = given_forest(X, y)
     with dask.config.set(settings), cluster_of(1, memory_limit=limit) as (_, client):
-        rows = da.random.default_rng(0).normal(size=(n_rows, n_columns), chunks=(20_000, n_columns))
+        rows = da.random.default_rng(0).normal(size=(n_rows, n_columns), chunks=(5_000, n_columns))
         target = rows[:, 0] + rows[:, 1] * rows[:, 2]
         rows, target = rows.persist(), target.persist()
         spilled = {"most": 0}
@@ -151,7 +151,7 @@ from kpp.dask import DaskKPPRegressor
 if __name__ == "__main__":
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0",
                       silence_logs=logging.CRITICAL) as cluster, Client(cluster) as client:
-        X = da.random.default_rng(0).normal(size=(20_000, 5), chunks=(5_000, 5))
+        X = da.random.default_rng(0).normal(size=(20_000, 5), chunks=(2_000, 5))
         model = DaskKPPRegressor(n_estimators=400, random_state=0)
         # In the middle of a fit, wherever that is: the trees alone take many times as long.
         threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT)).start()

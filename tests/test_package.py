@@ -157,48 +157,35 @@ def test_checkers_are_told_the_names_that_are_imported():
         _ = kpp.no_such_name
 
 
-def test_the_package_itself_imports_nothing():
+def test_imports_bring_in_what_is_used_and_no_more():
+    """The package itself nothing; its names nothing optional; pictures come with the first."""
+    # Whatever scikit-learn itself imports is already there.
     code = """
 import sys
 before = set(sys.modules)
 import kpp
 print(sorted(set(sys.modules) - before))
 assert set(kpp.__all__) <= set(dir(kpp))
+import sklearn.ensemble
+before = set(sys.modules)
 assert kpp.io.describe is kpp.io.loading.describe  # a room without an import of its own
 from kpp import *
-print(KPPRegressor.__module__, "sklearn" in sys.modules)
-"""
-    done = run_python(code)
-    assert done.stdout.splitlines() == ["['kpp']", "kpp.models.regressor True"], done.stderr
-
-
-def test_views_come_with_the_first_picture():
-    code = """
-import sys
-from kpp.forest import Forest, Tree
+print(KPPRegressor.__module__, "kpp.models" in set(sys.modules) - before)
+optional = {"numba", "pandas", "matplotlib", "polars", "typer", "rich", "shap", "jinja2", "skrub",
+            "onnx", "skl2onnx", "treelite"}
+print(sorted(optional & (set(sys.modules) - before)))
+from kpp.forest import Tree
 stump = Tree(left=[1, -1, -1], right=[2, -1, -1], feature=[0] * 3, threshold=[0.0] * 3)
 forest = Forest.from_trees([stump], n_features=1)
 print("kpp.views" in sys.modules, "leaves<" in forest._repr_html_(), "kpp.views" in sys.modules)
 """
     done = run_python(code)
-    assert done.stdout.split() == ["False", "True", "True"], done.stderr
-
-
-def test_import_brings_in_nothing_optional():
-    # Whatever scikit-learn itself imports is already there.
-    code = """
-import sys
-import sklearn.ensemble
-before = set(sys.modules)
-import kpp
-for name in kpp.__all__:
-    getattr(kpp, name)
-optional = {"numba", "pandas", "matplotlib", "polars", "typer", "rich", "shap", "jinja2", "skrub",
-            "onnx", "skl2onnx", "treelite"}
-print(sorted(optional & (set(sys.modules) - before)))
-"""
-    done = run_python(code)
-    assert done.stdout.strip() == "[]", done.stderr
+    assert done.stdout.splitlines() == [
+        "['kpp']",
+        "kpp.models.regressor True",
+        "[]",
+        "False True True",
+    ], done.stderr
 
 
 def test_an_unwritable_cache_does_not_break_anything(tmp_path):

@@ -152,7 +152,7 @@ def test_both_ways_of_interruption(run, folder, monkeypatch, error):
     assert (done.code, done.err, done.out) == (130, "kpp: interrupted.\n", "")
 
 
-def test_results_and_remarks_do_not_mix(folder, tmp_path):
+def test_results_and_remarks_do_not_mix(run, folder, tmp_path):
     out = tmp_path / "m.kpp"
     fitting = ["--target", "label", "--forest", "extra-trees", "--trees", "5", "--out", out]
     done = process("fit", folder / "cls.csv", *fitting, "--json")
@@ -160,9 +160,9 @@ def test_results_and_remarks_do_not_mix(folder, tmp_path):
     assert json.loads(done.stdout)["target"] == "label"
     assert "Task: classification" in done.stderr
     assert "growing" not in done.stderr  # no bars in pipes
-    done = process("predict", out, folder / "nope.csv")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "Did you mean" in done.stderr or "Check the path" in done.stderr
+    done = run("predict", out, folder / "nope.csv")
+    assert (done.code, done.out) == (2, "")
+    assert "Did you mean" in done.err or "Check the path" in done.err
 
 
 def test_standard_input(run, folder):

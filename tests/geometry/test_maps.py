@@ -20,8 +20,8 @@ KINDS = ["path", "path, tree", "leaf weights", "leaf weights, tree", "leaf only"
 EPS = np.finfo(float).eps
 
 
-def make(kind, seed=0, n_rows=40, n_jobs=None, n_trees=5):
-    """A map of one kind, and the same as a dense matrix."""
+def map_of(kind, seed=0, n_rows=40, n_jobs=None, n_trees=5):
+    """A map of one kind, and what it is to be: its rows, and the squares of its coordinates."""
     forest = random_forest(seed, n_trees=n_trees)
     X = random_rows(seed, n_rows)
     if kind == "leaf only":
@@ -36,7 +36,13 @@ def make(kind, seed=0, n_rows=40, n_jobs=None, n_trees=5):
         squared = by_tree if "tree" in kind else weights.edge / weights.forest_mass
     normalize = "tree" if "tree" in kind else "forest"
     phi = PathMap(forest, weights, normalize=normalize, n_jobs=n_jobs).on(X)
-    return phi, obvious_embedding(forest, X, squared), X
+    return phi, squared, X
+
+
+def make(kind, seed=0):
+    """A map of one kind, and the same as a dense matrix."""
+    phi, squared, X = map_of(kind, seed)
+    return phi, obvious_embedding(phi.forest, X, squared), X
 
 
 def make_blocks(seed=0):
@@ -116,7 +122,7 @@ def test_rows_longer_than_a_tile(monkeypatch):
 def test_prepared_products_do_not_depend_on_threads(monkeypatch):
     monkeypatch.setattr("kpp.geometry.maps.WORK_PER_BLOCK", 1)
     r = np.random.default_rng(0).normal(size=40)
-    one, three = (make("path", n_jobs=n_jobs, n_trees=20)[0] for n_jobs in (1, 3))
+    one, three = (map_of("path", n_jobs=n_jobs, n_trees=20)[0] for n_jobs in (1, 3))
     assert np.array_equal(one.gram_operator()(r), three.gram_operator()(r))
 
 
@@ -217,11 +223,11 @@ def test_tree_factors():
 
 @pytest.mark.parametrize("kind", ["path", "leaf weights, tree"])
 def test_bit_identical_for_any_number_of_threads(kind):
-    one, _, _ = make(kind, n_rows=2000, n_jobs=1, n_trees=37)
+    one, _, _ = map_of(kind, n_rows=2000, n_jobs=1, n_trees=37)
     rng = np.random.default_rng(0)
     w, r = rng.normal(size=one.shape[1]), rng.normal(size=one.shape[0])
     for n_jobs in (2, 3, -1):
-        many, _, _ = make(kind, n_rows=2000, n_jobs=n_jobs, n_trees=37)
+        many, _, _ = map_of(kind, n_rows=2000, n_jobs=n_jobs, n_trees=37)
         for mine, theirs in (
             (one @ w, many @ w),
             (one.T @ r, many.T @ r),
