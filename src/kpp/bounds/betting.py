@@ -23,6 +23,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from kpp._typing import FloatArray
+from kpp.bounds.folds_kl import price_of
 from kpp.bounds.results import check_delta
 
 # Shares of the capital that are bet, and how it is divided over them. Many rows want small ones:
@@ -171,9 +172,7 @@ def folds_betting(losses: Sequence[Any], *, n_candidates: int = 1, delta: float 
     >>> round(folds_betting(folds), 4), round(folds_kl([0.1, 0.12], [200, 200]), 4)
     (0.1281, 0.1793)
     """
-    if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:
-        raise ValueError(f"n_candidates counts what was chosen among; got {n_candidates!r}.")
-    level = float(np.log(float(n_candidates)) - np.log(check_delta(delta)))
+    level = price_of(n_candidates, delta)
     if not len(losses):
         raise ValueError("folds_betting needs the losses of at least one fold.")
     games = [_Game.of(own) for own in losses]

@@ -73,7 +73,7 @@ def folds_kl(
     (0.1277, 0.1476)
     """
     means, sizes = _checked(mean_losses, fold_sizes)
-    price = _price(n_candidates, delta)
+    price = price_of(n_candidates, delta)
     n_folds = len(sizes)
     if n_folds <= MOST_ONE_BY_ONE:
         return float(kl_inverse(means, (np.log(n_folds) + price) / sizes).mean())
@@ -128,7 +128,7 @@ def folds_binomial(
     """
     k, n = checked_counts(n_errors, fold_sizes)
     _checked(k / n, n)
-    price = _price(n_candidates, delta)
+    price = price_of(n_candidates, delta)
     if len(n) <= MOST_ONE_BY_ONE:
         return float(held_out_binomial(k, n, float(np.exp(-price)) / len(n)).mean())
     budget = len(n) * (np.log(dependence_factor(len(n))) + price)
@@ -207,7 +207,8 @@ def _largest_mean(
     return float(at_slope(slope)[0].mean())
 
 
-def _price(n_candidates: int, delta: float) -> float:
+def price_of(n_candidates: int, delta: float) -> float:
+    """Return log(N / delta), what a choice among N and the probability of failing cost."""
     if not isinstance(n_candidates, int | np.integer) or n_candidates < 1:
         raise ValueError(f"n_candidates counts what was chosen among; got {n_candidates!r}.")
     return float(np.log(float(n_candidates)) - np.log(check_delta(delta)))
