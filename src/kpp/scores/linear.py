@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kpp._typing import AnyArray, FloatArray, OffsetArray
+from kpp._typing import FloatArray
 from kpp.geometry.linear import FEW_ROWS, LinearMap, LinearTerms
 
 
@@ -82,9 +82,3 @@ def coordinates_of_rows(linear: Sequence[LinearScores], X: Any) -> list[FloatArr
     values : list of arrays of shape (n_rows, p of the block)
     """
     return [block.terms.coordinates(X) for block in linear]
-
-
-def columns_in(linear: Sequence[LinearScores]) -> OffsetArray:
-    """Columns with a linear term whose coefficient is not 0 in some score, rising."""
-    found: list[AnyArray] = [block.terms.column[block.coef.any(axis=0)] for block in linear]
-    return np.unique(np.concatenate(found)) if found else np.empty(0, dtype=np.int64)
