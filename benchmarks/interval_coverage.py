@@ -479,9 +479,6 @@ KINDS = {
 
 def page(result: dict[str, Any]) -> str:
     lines = ["# Coverage", "", describe(result), ""]
-    if "earlier" in result:  # set by hand where a run has added to the figures of another
-        said = f"Real splits, and draws that are not nested, are by kpp {result['earlier']}."
-        lines += [said, ""]
     records = [*result.get("sets", []), *result.get("suite", [])]
     if records:
         lines += _sets_page(records)
