@@ -124,7 +124,7 @@ def page(result: dict[str, Any]) -> str:
         "",
         "| data | n fit | trivial | chosen: test w | PAC-Bayes-kl | Rademacher | B "
         "| bound-optimal: test w | PAC-Bayes-kl | Rademacher | B "
-        "| test w0 | held-out kl of w0 | below trivial | rows needed |",
+        "| test w0 | held-out bound of w0 | below trivial | rows needed |",
         "|---" * 15 + "|",
     ]
     for name, group in by_data(result["ours"]).items():

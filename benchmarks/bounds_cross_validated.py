@@ -4,8 +4,7 @@ Run ``python benchmarks/bounds_cross_validated.py --data-dir FOLDER --out benchm
 folder holds ``<name>.csv.gz`` and ``suite.json``, which names the sets. For every set: 20% test
 rows, not stratified; on the others ``regime="cross-validated"`` with 5, 3 and 2 folds of extra
 trees, whose choices are counted, and with 3 and 2 of the default blend, each part of which chooses
-for itself (``alpha_selection="nested"``); and ``regime="honest", center="partition"`` with extra
-trees.
+for itself (``alpha_selection="nested"``); and ``regime="honest", center="partition"`` with both.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from sklearn.model_selection import train_test_split
 from timing import describe, versions
 
 from kpp import KPPClassifier, KPPRegressor, risk_bounds
-from kpp.bounds import bounded_prediction, held_out_betting, held_out_binomial
+from kpp.bounds import bounded_prediction, held_out_binomial
 
 MAX_ROWS = 10_000
 FOLDS = (5, 3, 2)
@@ -40,9 +39,11 @@ NESTED = {
 }
 MODELS: dict[str, tuple[str, dict[str, Any]]] = COUNTED | NESTED
 BLEND_TREES = 100
+# Of an honest model: its name in the results, and its forest.
+HONEST = {"honest": "extra-trees", "honest_blend": "blend"}
 ENOUGH_ROWS, MOST_EXCESS = 1000, 0.05
 SMALL_PRICE = 0.02
-CENTRE = "held-out kl of the centre"
+CENTRE = "held-out bound of the centre"
 TASKS = ("classification", "regression")
 GROUPS = ("development", "suite", "development_large")
 
@@ -54,14 +55,19 @@ def rows_of(name: str, task: str, data_dir: str, max_rows: int) -> tuple[Any, An
     return read(name, task, data_dir, max_rows)
 
 
-def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str, Any]:
+def setting(task: str, X: Any, y: Any) -> tuple[bool, Any, list[Any], dict[str, Any]]:
+    """Whether there are classes, the estimator, the split, and what bounds are told."""
     classes = task == "classification"
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=0)
-    estimator: Any = KPPClassifier if classes else KPPRegressor
     # Of a benchmark set nobody knows the limits of Y; all of its rows have these.
     known: dict[str, Any] = {} if classes else {"y_range": (float(y.min()), float(y.max()))}
     # Copies are taken for draws: the figures are of bounds, not of what they may claim here.
     known["independent_duplicates"] = True
+    split = train_test_split(X, y, test_size=0.2, random_state=0)
+    return classes, KPPClassifier if classes else KPPRegressor, split, known
+
+
+def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str, Any]:
+    classes, estimator, (X_train, X_test, y_train, y_test), known = setting(task, X, y)
     row: dict[str, Any] = {
         "data": name,
         "n_train": len(X_train),
@@ -111,9 +117,20 @@ def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str
             drawn = bounded_prediction(model, X_test, bounds["cross-validated randomised"], key=0)
             own["keyed"] = float(np.mean(drawn != y_test))
         row[key] = own
+    return row | measure_honest(task, X, y, n_estimators)
+
+
+def measure_honest(task: str, X: Any, y: Any, n_estimators: int) -> dict[str, Any]:
+    """The honest regime, by the name of each forest in the results."""
+    trees = {"extra-trees": n_estimators, "blend": min(n_estimators, BLEND_TREES)}
+    return {key: of_honest(task, X, y, f, trees[f]) for key, f in HONEST.items()}
+
+
+def of_honest(task: str, X: Any, y: Any, forest: str, n_estimators: int) -> dict[str, Any]:
+    classes, estimator, (X_train, X_test, y_train, y_test), known = setting(task, X, y)
     start = time.perf_counter()
     honest = estimator(
-        "extra-trees",
+        forest,
         regime="honest",
         center="partition",
         n_estimators=n_estimators,
@@ -131,27 +148,13 @@ def measure(task: str, name: str, X: Any, y: Any, n_estimators: int) -> dict[str
         chosen = honest.classes_[honest._task.loss.classes(center)]
     else:
         chosen = np.clip(center[:, 0], *known["y_range"])
-    row["honest"] = {
+    return {
         "seconds": seconds,
         "centre": bounds[CENTRE].total,
-        "centre_betting": centre_betting(honest, X_train, y_train, known),
         "model_bound": min(others) if others else None,
         "model": loss(y_test, honest.predict(X_test), classes=classes),
         "centre_test": loss(y_test, chosen, classes=classes),
     }
-    return row
-
-
-def centre_betting(honest: Any, X: Any, y: Any, known: dict[str, Any]) -> float | None:
-    """The held-out bound of the squared error of the centre, by betting."""
-    if "y_range" not in known:
-        return None
-    (fit,), (low, high) = honest.fits_, known["y_range"]
-    rows = honest.fit_rows_
-    at = honest.map_.on(honest.at(X[rows]))
-    said = np.clip(at.matvec(fit.center.node_coef[0]) + fit.center.intercept[0], low, high)
-    losses = np.minimum(np.square((y[rows] - said) / (high - low)), 1.0)
-    return held_out_betting(losses, DELTA) * (high - low) ** 2
 
 
 def loss(y: Any, prediction: Any, *, classes: bool) -> float:
@@ -237,8 +240,8 @@ def number_table(rows: list[dict[str, Any]]) -> list[str]:
         "| data | n | variance | 5 folds: log(QN/delta)/n_q | test of the model | test | bound "
         "| 3 folds: log(QN/delta)/n_q | test | bound "
         "| blend, 3 folds, nested: log(QN/delta)/n_q | test of the model | test | bound "
-        "| honest: test of the model | test of the centre | bound of the centre | by betting |",
-        "|---" * 18 + "|",
+        "| honest: test of the model | test of the centre | bound of the centre |",
+        "|---" * 17 + "|",
     ]
     for row in rows:
         five, three, honest, nested = (row[k] for k in ("cv5", "cv3", "honest", "nested3"))
@@ -251,8 +254,7 @@ def number_table(rows: list[dict[str, Any]]) -> list[str]:
             f"| {three['bounds']['squared loss'] / level:.3f} | {nested['price']:.3f} "
             f"| {nested['model'] / level:.3f} | {nested['test']['squared loss'] / level:.3f} "
             f"| {nested['bounds']['squared loss'] / level:.3f} | {honest['model'] / level:.3f} "
-            f"| {honest['centre_test'] / level:.3f} | {honest['centre'] / level:.3f} "
-            f"| {honest['centre_betting'] / level:.3f} |"
+            f"| {honest['centre_test'] / level:.3f} | {honest['centre'] / level:.3f} |"
         )
     return lines
 
@@ -264,6 +266,48 @@ GUARANTEED: dict[str, Any] = {
     "the model by its dissent (unlabelled rows)": lambda own: own["bounds"]["model"],
     "limit": lambda own: own["limit"],
 }
+
+
+def average_table(rows: list[dict[str, Any]]) -> list[str]:
+    """What is guaranteed, and at what test error, on average over sets of two classes."""
+    shown: list[tuple[str, float, float]] = []
+
+    def add(name: str, pairs: list[tuple[float, float]]) -> None:
+        bound, test = np.mean(pairs, axis=0)
+        shown.append((name, float(bound), float(test)))
+
+    for key, (model, _) in MODELS.items():
+        of = [row[key] for row in rows]
+        add(f"{model}: one part by key", [(o["bounds"]["randomised"], o["keyed"]) for o in of])
+        unlabelled = [(o["bounds"]["model"], o["model"]) for o in of]
+        add(f"{model}: the model, with unlabelled rows", unlabelled)
+    for key, forest in HONEST.items():
+        centres = [row[key] for row in rows if key in row]
+        if centres:
+            add(f"honest, {forest}: its centre", [(o["centre"], o["centre_test"]) for o in centres])
+            add(f"honest, {forest}: the model", [(o["model_bound"], o["model"]) for o in centres])
+    lines = [
+        f"On average over these {len(rows)} sets:",
+        "",
+        "| of what | guaranteed error | test error |",
+        "|---|---|---|",
+        *(f"| {name} | {b:.3f} | {t:.3f} |" for name, b, t in sorted(shown, key=lambda x: x[1])),
+        "",
+    ]
+    for key, forest in HONEST.items():
+        smaller = [
+            f"{sum(row[own]['bounds']['randomised'] < row[key]['centre'] for row in rows)} "
+            f"({model})"
+            for own, (model, _) in MODELS.items()
+            if all(key in row for row in rows)
+        ]
+        if smaller:
+            lines += [
+                f"Sets on which the number of one part by key is smaller than that of the centre "
+                f"of {forest}: {', '.join(smaller)}.",
+                "",
+            ]
+    return lines
 
 
 def count_table(rows: list[dict[str, Any]], which: str) -> list[str]:
@@ -286,6 +330,7 @@ def class_verdict(rows: list[dict[str, Any]]) -> list[str]:
     by_group = {group: [row for row in binary if row["group"] == group] for group in GROUPS}
     small, suite, large = by_group.values()
     lines = count_table(small + suite, "development sets and suite")
+    lines += average_table(small + suite)
     if small and suite:
         lines += count_table(small, "development sets alone")
     if large:
@@ -364,7 +409,16 @@ def number_verdict(rows: list[dict[str, Any]]) -> list[str]:
         ratio = np.median([own["model"] / other["model"] for own, other in pairs])
         smaller = sum(own["bounds"]["squared loss"] < other["centre"] for own, other in pairs)
         of_bounds = [own["bounds"]["squared loss"] / other["centre"] for own, other in pairs]
-        betting = [own["bounds"]["squared loss"] / other["centre_betting"] for own, other in pairs]
+        of_blend = []
+        if all("honest_blend" in row for row in rows):
+            ratios = [
+                row[key]["bounds"]["squared loss"] / row["honest_blend"]["centre"] for row in rows
+            ]
+            of_blend.append(
+                f"- {model}, against the centre of an honest blend: the guaranteed number is "
+                f"smaller on {sum(ratio < 1 for ratio in ratios)}, the median ratio "
+                f"{np.median(ratios):.3f}."
+            )
         broken = [
             row["data"]
             for row in rows
@@ -373,10 +427,10 @@ def number_verdict(rows: list[dict[str, Any]]) -> list[str]:
         lines += [
             f"- {model}, against the honest regime: the model's squared test error is lower "
             f"on {better} of {len(pairs)} sets, the median ratio {ratio:.3f}; the guaranteed "
-            f"number is smaller on {smaller}, the median ratio {np.median(of_bounds):.3f} "
-            f"({np.median(betting):.3f} where the centre is bounded by betting, too); against "
+            f"number is smaller on {smaller}, the median ratio {np.median(of_bounds):.3f}; against "
             "the centre, of which the honest bound speaks, the squared test error has the median "
             f"ratio {np.median([o['model'] / h['centre_test'] for o, h in pairs]):.3f}.",
+            *of_blend,
             f"- {model}: bounds below the squared error on the test rows: {len(broken)}"
             f"{': ' + ', '.join(broken) if broken else ''}.",
         ]
@@ -399,7 +453,8 @@ def page(result: dict[str, Any]) -> str:
         "so that it may be taken. `honest` is "
         '`regime="honest", center="partition"`: what is guaranteed there is the held-out bound of '
         "the centre, which has seen half of the rows; the bound of the model itself is the "
-        "smaller of its two PAC-Bayes bounds. `limit` is what no bound that counts rows can go "
+        "smaller of its two PAC-Bayes bounds. Errors are bounded by exact tails and other losses "
+        "by betting, in both regimes. `limit` is what no bound that counts rows can go "
         "below: the exact binomial bound of one predictor that all rows have tested, with the "
         "error of the left-out rows, nothing chosen and no factor. Nobody knows limits of these "
         "targets beforehand: for regression the range of all rows of the set is taken as if it had "
@@ -416,7 +471,9 @@ def page(result: dict[str, Any]) -> str:
             own = result["sizes"][task]
             lines += [f"## {task}: {unit}", ""]
             lines += [
-                f"{own['trees']} trees in all, at most {own['max_rows']:,} rows of a set.",
+                f"{own['trees']} trees in all (nested, and honest blends: n_estimators = "
+                f"{min(own['trees'], BLEND_TREES)} for each part), at most {own['max_rows']:,} "
+                "rows of a set.",
                 *([own["note"]] if "note" in own else []),
                 "",
             ]
@@ -443,6 +500,9 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=100)
     parser.add_argument("--max-rows", type=int, default=MAX_ROWS)
     parser.add_argument("--resume", action="store_true", help="keep what the folder holds")
+    parser.add_argument(
+        "--honest-anew", action="store_true", help="measure the honest regime again, nothing else"
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
     suite = json.loads((Path(arguments.data_dir) / "suite.json").read_text())
@@ -452,8 +512,17 @@ def main() -> None:
         "rows": {},
     }
     known = arguments.out and arguments.out / "bounds_cross_validated.json"
-    if arguments.resume and known and known.exists():
+    if (arguments.resume or arguments.honest_anew) and known and known.exists():
         result |= json.loads(known.read_text())
+    if arguments.honest_anew:
+        for task, rows in result["rows"].items():
+            size = result["sizes"][task]
+            for row in rows:
+                X, y = rows_of(row["data"], task, arguments.data_dir, size["max_rows"])
+                row |= measure_honest(task, X, y, size["trees"])
+                print(row["data"], *(row[key]["centre"] for key in HONEST), flush=True)
+                save(result, arguments.out)
+        return
     for group in GROUPS:
         for kind, names in suite.get(group, {}).items():
             task = {"multiclass": "classification"}.get(kind, kind)

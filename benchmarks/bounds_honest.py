@@ -110,7 +110,7 @@ def honest_table(task: str, rows: list[dict[str, Any]]) -> list[str]:
         "",
         "| data | n fit | trivial | chosen: test w | PAC-Bayes | Rademacher | B "
         "| best finite: test w | PAC-Bayes | B "
-        "| bound-optimal: test w | PAC-Bayes | Rademacher | B | centre: test w0 | held-out kl "
+        "| bound-optimal: test w | PAC-Bayes | Rademacher | B | centre: test w0 | held-out bound "
         "| feasible | below trivial | rows needed |",
         "|---" * 19 + "|",
     ]

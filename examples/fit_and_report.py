@@ -38,7 +38,7 @@ radius = certify(model, X_test).radius
 print(f"\nHalf of the rows keep their class within {np.median(radius):.3f} of where they are.")
 
 # What is guaranteed? On rows that the fit has not seen, with probability 0.95.
-bound = risk_bounds(model, X_test, y_test, sample="test")["held-out kl"]
+bound = risk_bounds(model, X_test, y_test, sample="test")["held-out bound"]
 print(f"Of new rows like these at most {bound.total:.1%} get a wrong class, with probability 0.95.")
 
 name = sys.argv[1] if len(sys.argv) > 1 else "report.html"

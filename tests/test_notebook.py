@@ -262,7 +262,7 @@ def test_bound_path_shows_the_fit_and_the_best(shown):
     rows = {row[0]: row for row in read(path).rows if len(row) == 4}
     assert agree(rows["alpha of the fit"][3], path.bound[path.chosen])
     assert agree(rows["alpha of the smallest bound"][3], path.bound.min())
-    assert agree(rows["the centre, held-out kl"][3], path.center_bound)
+    assert agree(rows["the centre, held-out bound"][3], path.center_bound)
 
 
 @pytest.mark.parametrize("name", ["Certificate", "Certificate, regression"])

@@ -7,16 +7,9 @@ import pytest
 from scipy.optimize import brentq, minimize
 from scipy.special import logsumexp
 
+from bounds.betting_by_hand import capital
 from kpp.bounds import betting, folds_betting, folds_kl, held_out_betting, held_out_kl
 from kpp.bounds.betting import BETS, DIVISION, MANY_ROWS, STEP
-
-
-def capital(losses, p):
-    """What becomes of 1, in the words of the theorem."""
-    return sum(
-        share * np.prod([1 + bet * (p - x) for x in losses])
-        for bet, share in zip(BETS, DIVISION, strict=True)
-    )
 
 
 def test_the_game_is_fair():
@@ -47,10 +40,13 @@ def test_one_sample_by_hand(seed):
     assert found >= expected
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 def test_folds_by_a_generic_solver(seed):
     rng = np.random.default_rng(seed)
-    folds = [rng.beta(1, 4, rng.integers(60, 200)) for _ in range(rng.integers(2, 6))]
+    if seed < 4:
+        folds = [rng.beta(1, 4, rng.integers(60, 200)) for _ in range(rng.integers(2, 6))]
+    else:  # of two rows nothing is known: the worst mean has 1 there
+        folds = [np.zeros(2), *(rng.beta(1, 5, 200) for _ in range(seed - 2))]
     level = np.log(13 / 0.05)
 
     def log_mean(p):
@@ -69,6 +65,7 @@ def test_folds_by_a_generic_solver(seed):
         options={"ftol": 1e-13, "maxiter": 500},
     )
     found = folds_betting(folds, n_candidates=13)
+    assert best.x[0] == pytest.approx(1.0) if seed >= 4 else (best.x < 1).all()
     assert found == pytest.approx(-best.fun, rel=1e-5)
     assert found >= -best.fun * (1 - 1e-6)
 
@@ -77,7 +74,7 @@ def test_equal_folds_cost_no_more_than_one():
     x = np.random.default_rng(0).beta(1, 5, 300)
     assert folds_betting([x]) == held_out_betting(x)
     assert folds_betting([x, x, x]) == pytest.approx(held_out_betting(x), rel=1e-6)
-    assert folds_betting([x, x, x]) >= held_out_betting(x) * (1 - 1e-9)
+    assert folds_betting([x, x, x]) >= held_out_betting(x)
 
 
 @pytest.mark.parametrize(

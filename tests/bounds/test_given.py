@@ -182,7 +182,7 @@ def test_rows_of_the_fit_are_no_test_rows(regime):
         y = Y[::2] if len(rows) > len(fit) or regime == "shared" else Y[::2][fit]
         report = risk_bounds(model, rows, y, sample="test")
         assert not any(bound.is_guarantee for bound in report)
-        assert "given to fit" in report["held-out kl"].failing[0].why
+        assert "given to fit" in report["held-out bound"].failing[0].why
     assert all(b.is_guarantee for b in risk_bounds(model, X[1::2], Y[1::2], sample="test"))
 
 
@@ -267,7 +267,7 @@ def test_a_sample_of_one_row():
         X[:300], Y[:300]
     )
     row = X[300:301]
-    bound = risk_bounds(model, row, model.predict(row), sample="test")["held-out kl"]
+    bound = risk_bounds(model, row, model.predict(row), sample="test")["held-out bound"]
     # A risk above p shows no error in one draw with probability 1 - p: delta at p = 1 - delta.
     assert bound.total == pytest.approx(0.95, rel=1e-9)
     with pytest.raises(ValueError):  # whoever refuses it first

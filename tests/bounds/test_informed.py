@@ -8,11 +8,12 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from bounds.betting_by_hand import REL, betting_limit
 from bounds.worlds import World, most_failures
 from kpp import KPPClassifier, KPPRegressor
 from kpp.bounds import bound_path, informed_bounds, risk_bounds
 from kpp.bounds.informed import make_frame
-from kpp.bounds.kl import held_out_kl, kl_inverse
+from kpp.bounds.kl import held_out_kl
 from kpp.bounds.samples import sample_of
 from kpp.bounds.terms import Grid, pac_bayes_bound, ramp_bound
 from kpp.models.asking import ask
@@ -110,14 +111,14 @@ def test_the_frame_of_a_partition_fold_by_hand(regressor):
     predictor = sample_of(ask(regressor), DX, DY, "fit").predictor
     radius, beta, both = frame.distances(predictor)
     assert both == pytest.approx(np.hypot(radius, beta / spread))
-    # The centre itself, by hand: losses over W^2, the plain kl bound of one predictor.
+    # The centre itself, by hand: losses over W^2, betting on one predictor.
     fit, width = regressor.fit_rows_, np.ptp(DY[own])
     center = phi[fit] @ frame.center.node_coef[0] + frame.center.intercept[0]
-    loss = np.square(np.clip(DY[fit], *frame.limits) - np.clip(center, *frame.limits)).mean()
+    loss = np.square(np.clip(DY[fit], *frame.limits) - np.clip(center, *frame.limits))
     bound = informed_bounds(regressor, DX, DY, delta=0.1)[-1]
-    expected = kl_inverse(loss / width**2, np.log(10) / len(fit)) * width**2
-    assert bound.total == pytest.approx(float(expected))
-    assert bound.empirical_risk == pytest.approx(loss)
+    expected = betting_limit(loss / width**2, 0.1) * width**2
+    assert bound.total == pytest.approx(expected, rel=REL)
+    assert bound.empirical_risk == pytest.approx(loss.mean())
     assert bound.trivial_level == pytest.approx(DY[fit].var())
 
 
@@ -170,18 +171,18 @@ def test_names_and_status(classifier, regressor):
         "ramp",
         "PAC-Bayes-kl",
         "PAC-Bayes-kl, row margins",
-        "held-out kl of the centre",
+        "held-out bound of the centre",
     ]
     assert all(bound.is_guarantee for bound in informed_bounds(classifier, X, Y))
     report = risk_bounds(classifier, X, Y)
     assert report["PAC-Bayes-kl, row margins"].total <= report["PAC-Bayes-kl"].total
     assert report["PAC-Bayes-kl"].total <= report["ramp"].total
-    assert not report["held-out kl of the centre"].is_trivial
+    assert not report["held-out bound of the centre"].is_trivial
     bounds = {b.name: b for b in informed_bounds(regressor, DX, DY, y_range=(0, 400))}
     assert set(bounds) == {
         "clipped squared loss",
         "PAC-Bayes-kl, squared loss",
-        "held-out kl of the centre",
+        "held-out bound of the centre",
     }
     assert all(bound.is_guarantee for bound in bounds.values())
     plugged = informed_bounds(regressor, DX, DY)[0]
@@ -195,7 +196,7 @@ def test_multiclass_carries_over():
     fit = model.fit_rows_
     assert bounds["ramp"].empirical_risk == pytest.approx(1 - model.score(X3[fit], y3[fit]))
     assert bounds["PAC-Bayes-kl, row margins"].total < bounds["ramp"].total
-    assert not bounds["held-out kl of the centre"].is_trivial
+    assert not bounds["held-out bound of the centre"].is_trivial
 
 
 def test_fixed_regime():
@@ -385,7 +386,7 @@ def test_stratified_folds_of_a_regressor_are_flagged():
 
 def test_without_limits_there_is_no_held_out_bound_and_this_is_said(regressor):
     report = risk_bounds(regressor, DX[:50], DY[:50], sample="test")
-    assert "held-out kl" not in report.names
+    assert "held-out bound" not in report.names
     assert "give y_range" in report.notes[0]
     assert risk_bounds(regressor, DX[:50], DY[:50], sample="test", y_range=(0, 400)).notes == ()
 
@@ -447,7 +448,7 @@ def draws_of(world, n_draws, n_rows=120, seed=0):
         frame = frame_of(model, X_draw, y_draw)
         for name, bound in found.items():
             truth = risk
-            if name == "held-out kl of the centre":
+            if name == "held-out bound of the centre":
                 truth = world.error(
                     lambda Z, f=frame, m=model: (
                         (m.map_.on(Z).matvec(f.center.node_coef[0]) + f.center.intercept[0] > 0) * 1

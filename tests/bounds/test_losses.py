@@ -62,7 +62,7 @@ def test_a_guarantee_on_the_fit_fold_holds(parameters):
     trace = model.map_.row_norms(squared=True).sum()
     terms = lipschitz_loss_terms(clip, 2.0, 2.0, trace, len(own))
     assert (bound.complexity, bound.confidence) == pytest.approx(terms, rel=1e-9)
-    held_out = risk_bounds(model, X_new, y_new, sample="test", y_range=(-2, 2))["held-out kl"]
+    held_out = risk_bounds(model, X_new, y_new, sample="test", y_range=(-2, 2))["held-out bound"]
     assert held_out.is_guarantee
     assert risk - 0.01 < held_out.empirical_risk <= held_out.total < bound.total
     no_range = risk_bounds(model, X, y, radius=2.0)

@@ -155,7 +155,7 @@ def test_test_rows_fix_the_radius_beforehand():
     model.fit(X[::2], Y[::2])
     report = risk_bounds(model, X[1::2], Y[1::2], sample="test")
     assert report["CL-03 uniform logistic"].is_guarantee
-    held_out = report["held-out kl"]
+    held_out = report["held-out bound"]
     assert held_out.is_guarantee
     assert held_out.empirical_risk == pytest.approx(1 - model.score(X[1::2], Y[1::2]))
     assert held_out.empirical_risk < held_out.total < held_out.trivial_level

@@ -8,6 +8,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.frozen import FrozenEstimator
 
+from bounds.betting_by_hand import REL, betting_limit
 from kpp import KPPClassifier, KPPRegressor
 from kpp.bounds import BoundPath, bound_path, kl_inverse
 
@@ -90,10 +91,11 @@ def test_the_scale_of_squared_losses_is_the_squared_width():
     assert path.scale == 400.0**2
     assert path.n_cells == 12 * 4  # sigmas and widths, around a centre that was fitted
     assert path.alphas.tolist() == [1.0, np.inf]
-    # The centre alone was fixed before the fit fold: Chernoff's bound, in units of the scale.
-    risk = path.fit_risk[-1] / 400.0**2
-    plain = float(kl_inverse(risk, np.log(1 / 0.05) / path.n_rows)) * 400.0**2
-    assert path.center_bound == pytest.approx(plain, rel=1e-12)
+    # The centre alone was fixed before the fit fold: betting, in units of the scale.
+    said, rows = y[model.partition_rows_].mean(), model.fit_rows_
+    losses = np.square((y[rows] - said) / 400.0)
+    assert path.fit_risk[-1] == pytest.approx(losses.mean() * 400.0**2)
+    assert path.center_bound == pytest.approx(betting_limit(losses) * 400.0**2, rel=REL)
 
 
 def test_a_given_range_is_the_callers_word_in_every_regime():

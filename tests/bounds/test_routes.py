@@ -178,7 +178,7 @@ def test_a_preparation_that_has_learned_leaves_no_guarantee_on_the_rows_of_the_f
     half = make_pipeline(StandardScaler(), KPPRegressor("extra-trees", random_state=0, **common))
     half.fit(DX[::2], DY[::2])
     test = risk_bounds(half, DX[1::2], DY[1::2], sample="test", y_range=(0, 400))
-    assert test["held-out kl"].is_guarantee
+    assert test["held-out bound"].is_guarantee
 
 
 def test_other_ends_of_a_pipeline_are_refused():

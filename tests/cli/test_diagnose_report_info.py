@@ -259,9 +259,9 @@ def test_a_report_of_a_model_honours_ids_weights_and_limits(run, folder, tmp_pat
     ]
     text = json.dumps(plain["sections"]["bounds"])
     assert "the caller says that Y lies in [-500, 500]" in text
-    assert "held-out kl" in text
+    assert "held-out bound" in text
     assert "--y-range LOW HIGH" in json.dumps(weighed["sections"]["bounds"])
-    assert "held-out kl" not in json.dumps(weighed["sections"]["bounds"])
+    assert "held-out bound" not in json.dumps(weighed["sections"]["bounds"])
     # These rows were held out, and the page calls them test rows.
     assert "The report is on the 32 rows of x.csv that fit held out." in page
     assert "Whether the fit has used some of" not in page
@@ -290,19 +290,19 @@ def test_rows_of_the_fit_give_no_guarantee_on_test_rows(run, tmp_path, regime):
     assert "455 of 569 are known to be" in page
     assert "Test rows" not in page
     bounds = [b for s in data["sections"]["bounds"]["samples"] for b in s["bounds"]]
-    held_out = [b for b in bounds if b["name"] == "held-out kl"]
+    held_out = [b for b in bounds if b["name"] == "held-out bound"]
     assert len(held_out) == 1
     assert not held_out[0]["is_guarantee"]
     assert "among them" in json.dumps(held_out)
     # Rows that were kept for the test are a guarantee, also of the saved model.
     saved, _ = report_json(run, tmp_path, *common)
     bounds = [b for s in saved["sections"]["bounds"]["samples"] for b in s["bounds"]]
-    assert [b["is_guarantee"] for b in bounds if b["name"] == "held-out kl"] == [True]
+    assert [b["is_guarantee"] for b in bounds if b["name"] == "held-out bound"] == [True]
     if regime not in ("shared", "honest"):  # a fresh fit goes one way in all regimes
         return
     data, _ = report_json(run, tmp_path, "breast_cancer", *fitting[:6])
     bounds = [b for s in data["sections"]["bounds"]["samples"] for b in s["bounds"]]
-    assert [b["is_guarantee"] for b in bounds if b["name"] == "held-out kl"] == [True]
+    assert [b["is_guarantee"] for b in bounds if b["name"] == "held-out bound"] == [True]
 
 
 def test_the_walk_scores_the_rows_that_the_fit_held_out(run, tmp_path):

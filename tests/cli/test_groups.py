@@ -12,7 +12,7 @@ from kpp.bounds.samples import SAY_SO
 from kpp.io import describe, load
 
 FEW = ["--forest", "extra-trees", "--trees", "25", "--jobs", "1", "--alpha", "0.01", "--quiet"]
-BY_GROUPS = "held-out kl by groups"
+BY_GROUPS = "held-out bound by groups"
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_the_report_of_the_model_counts_groups(run, fitted, table, tmp_path):
     )
     assert found[BY_GROUPS]["total"] == expected[BY_GROUPS].total
     assert found[BY_GROUPS]["is_guarantee"]
-    assert not found["held-out kl"]["is_guarantee"]
+    assert not found["held-out bound"]["is_guarantee"]
     sentence = found[BY_GROUPS]["sentence"]
     assert "draw of the 12 groups, the 0/1 error of a random row of a random group" in sentence
     assert any(
@@ -103,8 +103,8 @@ def test_a_report_that_fits_counts_groups_on_both_samples(run, table, tmp_path):
     out = ["--out", tmp_path / "r.html", "--json", "-", "--max-rows", 1]
     data = run("report", *fit, *out).data
     assert bounds_of(data, "test")[BY_GROUPS]["is_guarantee"]
-    assert bounds_of(data, "fit")["held-out kl of the centre by groups"]["is_guarantee"]
-    assert not bounds_of(data, "fit")["held-out kl of the centre"]["is_guarantee"]
+    assert bounds_of(data, "fit")["held-out bound of the centre by groups"]["is_guarantee"]
+    assert not bounds_of(data, "fit")["held-out bound of the centre"]["is_guarantee"]
 
 
 def test_a_table_that_does_not_name_groups(run, fitted, table, tmp_path):
@@ -178,7 +178,7 @@ def test_one_equal_row_is_counted_and_the_option_named(run, coarse, tmp_path):
     out = ["--out", tmp_path / "r.html", "--json", "-", "--max-rows", 1]
     test = ["--test", coarse.with_name("test.csv")]
     done = run(*fit, *test, *out)
-    assert not bounds_of(done.data, "test")["held-out kl"]["is_guarantee"]
+    assert not bounds_of(done.data, "test")["held-out bound"]["is_guarantee"]
     said = "1 of these 61 rows equal, in every column, one that was given to fit"
     (note,) = done.data["sections"]["bounds"]["duplicates"]
     assert said in note
@@ -187,7 +187,7 @@ def test_one_equal_row_is_counted_and_the_option_named(run, coarse, tmp_path):
     assert "--independent-duplicates" in (tmp_path / "r.html").read_text()
     declared = run(*fit, *test, *out, "--independent-duplicates")
     assert declared.data["sections"]["bounds"]["duplicates"] == []
-    assert bounds_of(declared.data, "test")["held-out kl"]["is_guarantee"]
+    assert bounds_of(declared.data, "test")["held-out bound"]["is_guarantee"]
     assert said not in declared.err
 
 
@@ -197,6 +197,6 @@ def test_the_file_remembers_what_was_said_of_equal_rows(run, coarse, tmp_path):
     for said in ([], ["--independent-duplicates"]):
         run("fit", coarse, "--target", "y", *FEW, *test, "--out", tmp_path / "m.kpp", *said)
         data = run("report", coarse.with_name("test.csv"), "--model", tmp_path / "m.kpp", *out).data
-        assert bounds_of(data, "test")["held-out kl"]["is_guarantee"] == bool(said)
+        assert bounds_of(data, "test")["held-out bound"]["is_guarantee"] == bool(said)
     data = run("report", coarse.with_name("test.csv"), "--model", tmp_path / "m.kpp", *out).data
-    assert bounds_of(data, "test")["held-out kl"]["is_guarantee"]
+    assert bounds_of(data, "test")["held-out bound"]["is_guarantee"]

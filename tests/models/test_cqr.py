@@ -161,8 +161,9 @@ def test_an_exposure_has_no_guarantee():
     assert model.predict_interval(X, 0.9).is_guarantee
     assert model.predict_interval(X, 0.9, offset=np.zeros(200)).is_guarantee
     # Rows of the fit had an exposure of 1: new ones are no such draws.
-    (failing,) = model.predict_interval(X, 0.9, offset=np.log(exposure)).failing
-    assert failing.name == "exposures drawn as in the fit"
+    for offset in (np.log(exposure), np.append(0.5, np.zeros(len(X) - 1))):
+        (failing,) = model.predict_interval(X, 0.9, offset=offset).failing
+        assert failing.name == "exposures drawn as in the fit"
     # Exposures of the fit are weights, and ranks count every row once.
     model.fit(X, counts, offset=np.log(exposure))
     (failing,) = model.predict_interval(X, 0.9, offset=np.log(exposure)).failing

@@ -198,6 +198,19 @@ def test_given_alphas_are_the_same_number_in_every_part():
     assert {fit.alpha for fit in blend.fits_} == {0.3}
 
 
+def test_given_alphas_are_scored_as_they_are_fitted():
+    # Were they relative, another alpha would be scored than the one that is then fitted.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    y = X[:, 0] + rng.normal(size=90)
+    own = {"forest": "extra-trees", "n_estimators": 9, "regime": "cross-validated", "cv": 3}
+    alphas = [0.01, 1.0, 100.0]
+    model = KPPRegressor(**own, alphas=alphas, random_state=0, tol=1e-10).fit(X, y)
+    for alpha, score in zip(model.alphas_, model.cv_scores_, strict=True):
+        alone = KPPRegressor(**own, alphas=[alpha], random_state=0, tol=1e-10).fit(X, y)
+        assert score == pytest.approx(-np.mean((y - alone.oof_prediction_) ** 2), rel=1e-8)
+
+
 def test_candidates_are_counted():
     X, y = rows_of("numbers")
 

@@ -331,3 +331,31 @@ def test_whoever_pays_for_a_choice_is_told_how_not_to():
     ]
     assert [len(own) for own in notes] == [1, 0]
     assert "N = 13" in notes[0][0]
+
+
+def test_weights_of_its_fold_alone_are_none_to_a_part():
+    X, y = rows_of("numbers")
+    (_, fold), *_ = FOLDS.split(X)
+    weight = np.ones(len(y))
+    weight[fold] = 3.0
+    plain = fitted("numbers", forest="random-forest")
+    weighed = KPPRegressor(**NESTED, forest="random-forest").fit(X, y, sample_weight=weight)
+    one, two = (m.fold_predictors_.scores(m.at(X)) for m in (plain, weighed))
+    assert [np.array_equal(*own) for own in zip(one, two, strict=True)] == [True, False, False]
+
+
+def test_a_class_of_rows_without_weight_is_one_that_a_part_does_not_know():
+    X, y = rows_of("three")
+    (train, _), *_ = FOLDS.split(X)
+    weight = np.ones(len(y))
+    weight[train[y[train] == 2]] = 0.0
+    with pytest.raises(ValueError, match="Without fold 0 the rows lack one of the 3 classes"):
+        KPPClassifier(**NESTED, forest="extra-trees").fit(X, y, sample_weight=weight)
+
+
+def test_a_threshold_of_every_part_by_itself_voids_no_interval():
+    X, y = rows_of("numbers")
+    for selection, holds in (("nested", True), ("fold-grown", False)):
+        settings = NESTED | {"alpha_selection": selection, "cv": 3, "loss": "huber"}
+        model = KPPRegressor("extra-trees", **settings, alphas=[0.1]).fit(X, y)
+        assert model.predict_interval(X + 1, 0.9).is_guarantee is holds

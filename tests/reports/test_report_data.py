@@ -779,11 +779,11 @@ def test_new_rows_are_not_taken_for_rows_of_the_fit(forest, columns):
     X = rng.integers(0, 5, (500, 8)) if columns == "categories" else rng.normal(size=(500, columns))
     y = (X[:, 0] + rng.normal(size=500) > X[:, 0].mean()).astype(int)
     model = KPPClassifier(forest, n_estimators=20, alpha=1e-2, random_state=0).fit(X[:250], y[:250])
-    fresh = risk_bounds(model, X[250:], y[250:], sample="test")["held-out kl"]
+    fresh = risk_bounds(model, X[250:], y[250:], sample="test")["held-out bound"]
     assert fresh.is_guarantee
     if columns == "categories":
         some = np.r_[0:100, 250:400]  # two fifths are of the fit
-        again = risk_bounds(model, X[some], y[some], sample="test")["held-out kl"]
+        again = risk_bounds(model, X[some], y[some], sample="test")["held-out bound"]
         assert "100 of these 250 rows" in again.failing[0].why
 
 
@@ -857,4 +857,4 @@ def test_equal_rows_are_counted_and_may_be_declared():
     assert note in found["notes"]
     declared = report_data(model, T, z, max_rows=1, independent_duplicates=True)
     assert declared["sections"]["bounds"]["duplicates"] == []
-    assert bounds_by_name(declared, "test")["held-out kl"]["is_guarantee"]
+    assert bounds_by_name(declared, "test")["held-out bound"]["is_guarantee"]

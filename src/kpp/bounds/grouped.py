@@ -13,8 +13,8 @@ from kpp.bounds.assumptions import (
     range_assumption,
     representation_assumption,
 )
+from kpp.bounds.held_out import held_out_bound
 from kpp.bounds.informed import NO_LIMITS, clipped_losses, loss_scale, make_frame
-from kpp.bounds.kl import held_out_kl
 from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.results import Assumption, Bound
 from kpp.bounds.samples import SAY_SO, Sample
@@ -23,8 +23,11 @@ from kpp.bounds.samples import SAY_SO, Sample
 def group_bounds(sample: Sample, delta: float, y_range: Range | None) -> list[Bound]:
     r"""Bound the mean loss within a group, for a predictor that was fixed before the sample.
 
-    .. math:: E\Bigl[\frac{1}{|g|} \sum_{i \in g} \ell_i\Bigr] \le \mathrm{kl}^{-1}\Bigl(
-        \frac1G \sum_g \frac{1}{|g|} \sum_{i \in g} \ell_i,\; \frac{\log(1/\delta)}{G}\Bigr)
+    .. math:: E\,\bar\ell_g \le \sup \{ p : K(p) < 1 / \delta \}, \qquad
+        \bar\ell_g = \frac{1}{|g|} \sum_{i \in g} \ell_i,
+
+    with K of `held_out_betting` from the G means; where every group has one row, and an error or
+    none, by the exact tail of their count.
 
     The mean loss of a group lies in [0, 1] and is one draw, however its rows depend on each
     other: n is the number of groups. Groups count alike, so that this is the risk of a row only
@@ -48,19 +51,22 @@ def group_bounds(sample: Sample, delta: float, y_range: Range | None) -> list[Bo
     assert sample.groups is not None
     limits_known = y_range is not None
     if sample.kind == "test":
-        predictor, name = sample.predictor, "held-out kl by groups"
+        predictor, name = sample.predictor, "held-out bound by groups"
         limits = y_range or NO_LIMITS
     else:
         frame = make_frame(sample, y_range)
         predictor = frame.center_at(sample.predictor)
-        name, limits = "held-out kl of the centre by groups", frame.limits
+        name, limits = "held-out bound of the centre by groups", frame.limits
     scale = loss_scale(predictor, limits)
     if scale is None:
         return []
     codes = np.unique(sample.groups[sample.index], return_inverse=True)[1].ravel()
     sizes = np.bincount(codes)
-    risk = _mean_of_groups(clipped_losses(predictor, limits), codes)
-    bound = float(held_out_kl(min(risk / scale, 1.0), len(sizes), delta)) * scale
+    losses = _means_of_groups(clipped_losses(predictor, limits), codes)
+    # A group of one row has an error or none.
+    are_errors = predictor.n_classes > 0 and int(sizes.max()) == 1
+    bound = held_out_bound(losses / scale, delta, are_errors=are_errors) * scale
+    risk = float(losses.mean())
     assumptions = [_independent_groups(sample), representation_assumption(sample)]
     if not predictor.n_classes:
         known = range_assumption(sample.all_target, limits)
@@ -89,8 +95,12 @@ def group_bounds(sample: Sample, delta: float, y_range: Range | None) -> list[Bo
     ]
 
 
+def _means_of_groups(values: FloatArray, codes: AnyArray) -> FloatArray:
+    return np.bincount(codes, values) / np.bincount(codes)
+
+
 def _mean_of_groups(values: FloatArray, codes: AnyArray) -> float:
-    return float((np.bincount(codes, values) / np.bincount(codes)).mean())
+    return float(_means_of_groups(values, codes).mean())
 
 
 def _trivial_level(predictor: LinearPredictor, codes: AnyArray) -> float:

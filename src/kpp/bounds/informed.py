@@ -23,7 +23,7 @@ from kpp.bounds.assumptions import (
     representation_assumption,
     rows_assumption,
 )
-from kpp.bounds.kl import held_out_kl
+from kpp.bounds.held_out import held_out_bound
 from kpp.bounds.predictors import LinearPredictor, class_margins
 from kpp.bounds.results import Assumption, Bound, check_delta
 from kpp.bounds.samples import Sample, ask_for_bounds, sample_of
@@ -297,8 +297,7 @@ def loss_scale(predictor: LinearPredictor, limits: Range) -> float | None:
         return 1.0
     if not np.isfinite(limits).all() or limits[0] == limits[1]:
         return None
-    # The kl bound is of losses in [0, 1]: divided by the largest squared error, and multiplied
-    # again.
+    # Bounds are of losses in [0, 1]: divided by the largest squared error, and multiplied again.
     return (limits[1] - limits[0]) ** 2
 
 
@@ -307,8 +306,10 @@ def held_out_parts(predictor: LinearPredictor, limits: Range, delta: float) -> P
     scale = loss_scale(predictor, limits)
     if scale is None:
         return None
-    risk = clipped_risk(predictor, limits)
-    bound = float(held_out_kl(min(risk / scale, 1.0), predictor.n_rows, delta)) * scale
+    losses = clipped_losses(predictor, limits)
+    are_errors = predictor.n_classes > 0
+    bound = held_out_bound(losses / scale, delta, are_errors=are_errors) * scale
+    risk = float(losses.mean())
     return Parts(risk, 0.0, bound - risk, {})
 
 
@@ -362,7 +363,7 @@ def informed_bounds(
     ramp
     PAC-Bayes-kl
     PAC-Bayes-kl, row margins
-    held-out kl of the centre
+    held-out bound of the centre
     >>> bounds[2].is_trivial, bounds[2].is_guarantee
     (False, True)
     """
@@ -387,7 +388,7 @@ def informed_on(sample: Sample, delta: float, y_range: Range | None) -> list[Bou
     found = informed_parts(predictor, frame, delta)
     plain = held_out_parts(frame.center_at(predictor), frame.limits, delta)
     if plain is not None:
-        found["held-out kl of the centre"] = plain
+        found["held-out bound of the centre"] = plain
     assumptions = informed_assumptions(sample, frame, sample.all_target)
     return [
         _bound(sample, name, parts, predictor, frame, delta, assumptions)

@@ -12,7 +12,7 @@ import numpy as np
 
 from kpp._typing import FloatArray
 from kpp.bounds.assumptions import Range, range_assumption
-from kpp.bounds.kl import held_out_kl
+from kpp.bounds.held_out import held_out_bound
 from kpp.bounds.predictors import LinearPredictor
 from kpp.bounds.rademacher import class_assumptions, rademacher_complexity
 from kpp.bounds.results import Assumption, Bound
@@ -160,8 +160,9 @@ def held_out_loss_parts(
     width = limits[1] - limits[0]
     most = float(clip.values(np.array([-width, width])).max())
     error = np.clip(predictor.target, *limits) - np.clip(predictor.scores[:, 0], *limits)
-    risk = float(clip.values(error).mean())
-    total = float(held_out_kl(min(risk / most, 1.0), predictor.n_rows, delta)) * most
+    losses = clip.values(error)
+    risk = float(losses.mean())
+    total = held_out_bound(losses / most, delta, are_errors=False) * most
     return risk, total - risk
 
 

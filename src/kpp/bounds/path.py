@@ -58,7 +58,7 @@ class BoundPath(Shown):
     chosen : int
         Place of the alpha of the fit.
     center_bound : float
-        Plain held-out kl bound of the centre, at the same delta.
+        Plain held-out bound of the centre, at the same delta.
     trivial_level : float
         Error of the majority class, or variance, on the fit fold.
     n_rows : int

@@ -225,7 +225,7 @@ def _held_out(sample: Sample, delta: float, y_range: Range | None) -> list[Bound
         assumptions.append(range_assumption(predictor.target, limits))
     return [
         Bound(
-            name="held-out kl",
+            name="held-out bound",
             quantity=quantity,
             empirical_risk=parts.empirical_risk,
             complexity=0.0,

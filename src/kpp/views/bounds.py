@@ -76,7 +76,7 @@ def bound_path(path: BoundPath) -> str:
         (f"alpha {name}", float(path.alphas[i]), float(path.radius[i]), float(path.bound[i]))
         for name, i in places.items()
     ]
-    last = ("the centre, held-out kl", float(path.alphas[-1]), 0.0, path.center_bound)
+    last = ("the centre, held-out bound", float(path.alphas[-1]), 0.0, path.center_bound)
     worth = "guarantee" if path.is_guarantee else "diagnostic only"
     if path.is_trivial.all():
         worth += ", trivial at every alpha"
