@@ -612,3 +612,12 @@ def test_a_threshold_that_was_read_from_all_labels_voids_the_guarantee():
     ).fit(X, y)
     (bound,) = risk_bounds(model, X, y, y_range=(0, 400))
     assert [one.name for one in bound.failing] == ["loss fixed before the sample"]
+
+
+def test_groups_of_one_row_are_rows():
+    X, y = rows_of("two")
+    names = np.random.default_rng(3).permutation(len(y))
+    model = KPPClassifier("extra-trees", **(SMALL | {"alpha": 0.1})).fit(X, y, groups=names)
+    report = risk_bounds(model, X, y, groups=names)
+    half = len(report) // 2
+    assert [own.total for own in report[:half]] == [own.total for own in report[half:]]

@@ -13,9 +13,8 @@ import numpy as np
 
 from kpp._fingerprints import row_fingerprints, with_twin
 from kpp._typing import AnyArray, FloatArray
-from kpp.bounds.betting import held_out_betting
-from kpp.bounds.binomial import held_out_binomial
 from kpp.bounds.combined import votes
+from kpp.bounds.held_out import held_out_bound
 from kpp.bounds.results import Assumption
 from kpp.bounds.samples import Sample, seen_rows
 from kpp.models.intervals import predictors_of
@@ -99,10 +98,9 @@ class Unlabelled:
         differ: FloatArray = (self.chosen != answer).sum(axis=0)
         if most == 0:
             return 0.0, 0.0
-        mean = float(differ.mean() / most)
-        if most == 1:  # a row has a dissenter or none: a count
-            bound = float(held_out_binomial(int(differ.sum()), n_rows, delta))
-        else:
-            # Where scores are near 0 rounding may let all differ.
-            bound = held_out_betting(np.minimum(differ / most, 1.0), delta)
+        # Where scores are near 0 rounding may let all differ.
+        share = np.minimum(differ / most, 1.0)
+        mean = float(share.mean())
+        # Where it is one part at the most, a row has a dissenter or none: a count.
+        bound = held_out_bound(share, delta, are_errors=most == 1)
         return mean * most / n_folds, bound * most / n_folds

@@ -71,10 +71,10 @@ class LeftOut:
         return float(np.mean([own.mean() for own in by_fold])), found
 
     def error_bound(self, wrong: FloatArray, delta: float) -> tuple[float, float]:
-        """The same of losses that are 0 or 1: of rows there is a count, of groups there is none."""
-        if self.groups is not None:
+        """The same of losses that are 0 or 1: of rows there is a count, of larger groups none."""
+        if len(self._folds) < len(wrong):
             return self.bound(wrong, delta)
-        counts = np.bincount(self.fold_of_row, wrong)
+        counts = np.bincount(self._folds, self.of_draws(wrong))
         found = folds_binomial(counts, self.sizes, n_candidates=self.n_candidates, delta=delta)
         return float((counts / self.sizes).mean()), found
 
