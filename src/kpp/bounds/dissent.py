@@ -94,7 +94,7 @@ class Unlabelled:
 
     def _bound(self, answer: AnyArray, most: int, delta: float) -> tuple[float, float]:
         """Of a share that is at most `most` parts of Q: in units of that it lies in [0, 1]."""
-        n_folds, n_rows = self.chosen.shape
+        n_folds = len(self.chosen)
         differ: FloatArray = (self.chosen != answer).sum(axis=0)
         if most == 0:
             return 0.0, 0.0
