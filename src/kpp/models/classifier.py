@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from kpp._typing import AnyArray, FloatArray
 from kpp.models.data import check_target
 from kpp.models.interval_results import PredictionSets
-from kpp.models.intervals import predict_set
+from kpp.models.intervals import OfAnotherTask, predict_set
 from kpp.models.linear import KPPLinearModel
 from kpp.models.regimes import Regime
 from kpp.models.tasks import Classification, Task, weight_of_classes
@@ -375,6 +375,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         per_class: bool = False,
         guaranteed: float | None = None,
         random_state: int | None = None,
+        independent_duplicates: bool = False,
     ) -> PredictionSets:
         r"""Predict a set of classes for each row: cross-conformal (CV+).
 
@@ -396,13 +397,16 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         per_class : bool, default=False
             Whether to rank within each class, so that the coverage is aimed at in every class.
         guaranteed : float, optional
-            Instead of `coverage`, a share to be promised: the sets are as much larger as the
-            theorem asks for, and say whether its conditions hold.
+            Instead of `coverage`, which then does not count, a share to be promised: the sets are
+            as much larger as the theorem asks for, and say whether its conditions hold.
         random_state : int, optional
             For "aps": seed of its random step, which takes a part u of the probability of the class
             itself off the score, u uniform on [0, 1] and drawn for every row. Sets are then no
             larger than the coverage needs, and the set of a row depends on its place among the
             rows. Without a seed nothing is taken off.
+        independent_duplicates : bool, default=False
+            Whether rows of the fit that equal each other in every column are independent draws that
+            agree by chance; otherwise they void the guarantee. No set depends on it.
 
         Returns
         -------
@@ -423,4 +427,9 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         >>> bool(found.sets[range(75), y[1::2]].mean() > 0.9), found.is_guarantee
         (True, False)
         """
-        return predict_set(self, X, coverage, method, per_class, guaranteed, random_state)
+        return predict_set(
+            *(self, X, coverage, method, per_class, guaranteed, random_state),
+            independent_duplicates=independent_duplicates,
+        )
+
+    predict_interval = OfAnotherTask("this model predicts classes; use predict_set.")

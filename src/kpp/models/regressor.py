@@ -13,7 +13,7 @@ from kpp._checks import check_sample_weight
 from kpp._typing import AnyArray, FloatArray
 from kpp.models.cqr import interval_of_loss
 from kpp.models.interval_results import PredictionIntervals
-from kpp.models.intervals import predict_interval
+from kpp.models.intervals import OfAnotherTask, predict_interval
 from kpp.models.linear import KPPLinearModel
 from kpp.models.loss_choice import LossChoice
 from kpp.models.tasks import Regression, Task
@@ -415,6 +415,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         guaranteed: float | None = None,
         width: str = "adaptive",
         offset: Any = None,
+        independent_duplicates: bool = False,
     ) -> PredictionIntervals:
         r"""Predict an interval for each row: cross-conformal (CV+).
 
@@ -432,8 +433,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         coverage : float, default=0.9
             Share of new rows whose target should lie in its interval; of each target by itself.
         guaranteed : float, optional
-            Instead of `coverage`, a share to be promised: the intervals are as much wider as
-            the theorem asks for, and say whether its conditions hold.
+            Instead of `coverage`, which then does not count, a share to be promised: the intervals
+            are as much wider as the theorem asks for, and say whether its conditions hold.
         width : {"adaptive", "constant"}, default="adaptive"
             "adaptive": :math:`\sigma_q` is the spread of the target around the row, in the trees
             of the fold's predictor and by rows of other folds (`kpp.models.spread.FoldSpread`):
@@ -444,6 +445,9 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
             With ``loss="poisson"``, the logarithm of the exposure: intervals are of counts for it.
             Otherwise they are of the target of the fit, which are rates where the fit had an
             offset, for a row whose exposure is drawn like those of the fit.
+        independent_duplicates : bool, default=False
+            Whether rows of the fit that equal each other in every column are independent draws that
+            agree by chance; otherwise they void the guarantee. No end depends on it.
 
         Returns
         -------
@@ -484,8 +488,12 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
             X = routed_rows(self, X)
             offset = _check_offset(self._task.loss, offset, len(X))
         if isinstance(self.loss_, PoissonLoss) or np.size(self.intercept_) > self._task.n_targets:
-            return interval_of_loss(self, X, coverage, guaranteed, width, offset)
-        return predict_interval(self, X, coverage, guaranteed, width)
+            return interval_of_loss(
+                self, X, coverage, guaranteed, width, offset, independent_duplicates
+            )
+        return predict_interval(self, X, coverage, guaranteed, width, independent_duplicates)
+
+    predict_set = OfAnotherTask("this model predicts numbers; use predict_interval.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
