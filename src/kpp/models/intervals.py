@@ -376,7 +376,7 @@ def predictors_of(model: KPPLinearModel, name: str) -> FoldPredictors:
         raise NoFoldPredictorsError(
             f"{name} needs predictors that have not seen a fold, and a fit at a given alpha leaves "
             "none out: use alpha='auto', with alphas=[alpha] for that number; every regime "
-            f"has them. With {NESTED_WAY} every model may promise its coverage, too.",
+            f"has them. {NESTED_WAY} has a guarantee, too, whatever the model.",
             reason="given",
         )
     raise NoFoldPredictorsError(
