@@ -17,6 +17,20 @@ class RefusedError(ValueError):
     """
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Refuse what is neither true nor false: a word in its place would count as true.
+
+    Examples
+    --------
+    >>> from kpp._checks import check_flag
+    >>> check_flag("per_class", "no")
+    Traceback (most recent call last):
+    ValueError: per_class must be True or False; got 'no'.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False; got {value!r}.")
+
+
 def check_sample_weight(sample_weight: Any, n_rows: int) -> FloatArray:
     """Return the weights as float64, ones for None; refuse what cannot weigh rows.
 

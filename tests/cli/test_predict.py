@@ -188,6 +188,80 @@ def test_coverage_that_cannot_be(run, folder, name, option, message):
     assert message in " ".join(done.err.split())
 
 
+def plain_table(n=150):
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(n, 3)).round(3), columns=list("abc"))
+    return X.assign(price=(X["a"] + random.normal(size=n)).round(3))
+
+
+def fitted(run, place, table, *options):
+    table.to_csv(place / "x.csv", index=False)
+    given = ("--target", "price", "--out", place / "own.kpp", *FEW, "--test-size", 0, *options)
+    done = run("fit", place / "x.csv", *given)
+    assert done.code == 0, done.err
+
+
+def asked(run, place, *options):
+    done = run("predict", place / "own.kpp", place / "x.csv", "--interval", 0.9, *options)
+    return done.code, " ".join(done.err.split())
+
+
+CROSS = ("--regime", "cross-validated", "--folds", 3)
+NESTED = (*CROSS, "--nested")
+
+
+def test_a_guarantee_says_what_it_trusts(run, tmp_path):
+    fitted(run, tmp_path, plain_table(), *NESTED)
+    _, said = asked(run, tmp_path)
+    model = load(tmp_path / "own.kpp")[-1]
+    proven = model.predict_interval(plain_table()[list("abc")], 0.9).proven_coverage
+    assert (
+        f"Coverage of 0.9 aimed at; guaranteed for at least {proven:.4g}, on average, if new rows "
+        "are drawn like those of the fit." in said
+    )
+    assert "FAILS" not in said
+
+
+def test_nothing_is_guaranteed_where_fit_says_that_columns_were_prepared(run, tmp_path):
+    table = plain_table().assign(kind=np.tile(["u", "v", "w"], 50))
+    fitted(run, tmp_path, table, *NESTED)
+    _, said = asked(run, tmp_path)
+    assert "Coverage of 0.9 aimed at; not a guarantee. FAILS columns prepared" in said
+    assert "guaranteed" not in said
+
+
+def test_copies_are_draws_where_fit_or_predict_was_told_so(run, tmp_path):
+    table = pd.concat([plain_table(), plain_table().iloc[:4]])
+    fitted(run, tmp_path, table, *NESTED)
+    _, said = asked(run, tmp_path)
+    assert "not a guarantee. FAILS exchangeable rows: 8 of the 154 rows" in said
+    assert "say --independent-duplicates" in said
+    assert "=True" not in said
+    assert "guaranteed for at least" in asked(run, tmp_path, "--independent-duplicates")[1]
+    fitted(run, tmp_path, table, *NESTED, "--independent-duplicates")
+    assert "guaranteed for at least" in asked(run, tmp_path)[1]
+    done = run("predict", tmp_path / "own.kpp", tmp_path / "x.csv", "--independent-duplicates")
+    assert done.code == 2
+    assert "give --interval or --set" in " ".join(done.err.split())
+
+
+def test_advice_is_in_words_of_the_command(run, tmp_path):
+    fitted(run, tmp_path, plain_table())
+    _, said = asked(run, tmp_path)
+    assert said.count("; use --regime cross-validated --nested") == 2
+    assert "alphas=" not in said
+    fitted(run, tmp_path, plain_table(), "--alpha", 1.0)
+    code, said = asked(run, tmp_path)
+    assert code == 2
+    assert "--interval needs a model with fits that have left a fold out" in said
+    assert "Fit it again without --alpha, or with --regime cross-validated" in said
+    assert "alpha=" not in said
+    assert "alphas=" not in said
+    # What it says works.
+    fitted(run, tmp_path, plain_table(), "--alpha", 1.0, *CROSS)
+    assert asked(run, tmp_path)[0] == 0
+
+
 def iris_csv():
     from sklearn.datasets import load_iris
 

@@ -7,7 +7,7 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from kpp import KPPClassifier, KPPRegressor
+from kpp import KPPClassifier, KPPRegressor, risk_bounds
 from kpp._checks import RefusedError
 from kpp.diagnostics import CoverageDisplay, measure_coverage
 
@@ -76,6 +76,35 @@ def test_several_targets_and_a_pipeline():
     for target in (2, -1, "0"):
         with pytest.raises(ValueError, match="from 0 to 1"):
             measure_coverage(model, X[100:], y[100:], target=target)
+
+
+def test_what_a_preparation_has_learned_fails_as_it_does_for_bounds():
+    X, y = numbers()
+    given = SMALL | {"regime": "cross-validated", "alphas": [1.0]}
+    learned = make_pipeline(StandardScaler(), KPPRegressor("extra-trees", **given))
+    nothing = make_pipeline("passthrough", KPPRegressor("extra-trees", **given))
+    for model, failing in ((learned, ["columns prepared without these rows"]), (nothing, [])):
+        model.fit(X[:200], y[:200])
+        found = measure_coverage(model, X[200:], y[200:]).found
+        assert [own.name for own in found.failing] == failing
+        assert found.is_guarantee == (not failing)
+        of_bounds = risk_bounds(model, X[:200], y[:200], y_range=(0, 400))
+        assert of_bounds[0].is_guarantee == found.is_guarantee
+    labels = (y > 140).astype(int)
+    sets = make_pipeline(StandardScaler(), KPPClassifier("extra-trees", **given))
+    found = measure_coverage(sets.fit(X[:200], labels[:200]), X[200:], labels[200:]).found
+    assert [own.name for own in found.failing] == ["columns prepared without these rows"]
+
+
+def test_copies_that_are_draws():
+    X, y = numbers()
+    rows = np.r_[np.arange(100), np.arange(5)]
+    model = KPPRegressor("extra-trees", regime="cross-validated", alphas=[1.0], **SMALL)
+    model.fit(X[rows], y[rows])
+    found = measure_coverage(model, X[100:], y[100:]).found
+    assert [own.name for own in found.failing] == ["exchangeable rows"]
+    said = measure_coverage(model, X[100:], y[100:], independent_duplicates=True)
+    assert said.found.is_guarantee
 
 
 @pytest.mark.parametrize("width", ["adaptive", "constant"])

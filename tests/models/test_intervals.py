@@ -3,6 +3,7 @@
 import math
 from copy import copy
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy.stats import binom
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import KFold, LeaveOneOut
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut
 
 import kpp
 from kpp import KPPClassifier, KPPRegressor
@@ -340,6 +341,63 @@ def test_a_level_is_the_decimal_that_was_written():
         model.predict_interval(X, 0.905)
 
 
+def test_what_is_neither_true_nor_false_is_refused(regressor, classifier):
+    X = load_iris().data
+    for name in ("per_class", "independent_duplicates"):
+        for value in ("yes", "no", 1, None):
+            with pytest.raises(ValueError, match=f"{name} must be True or False"):
+                classifier.predict_set(X, **{name: value})
+    assert classifier.predict_set(X, 0.5, per_class=np.bool_(True)).per_class
+    with pytest.raises(ValueError, match="independent_duplicates must be True or False"):
+        regressor.predict_interval(numbers()[0], independent_duplicates="yes")
+
+
+def test_a_guaranteed_share_comes_before_the_coverage(regressor):
+    X, _ = numbers()
+    both = regressor.predict_interval(X, 0.5, guaranteed=0.75)
+    assert both.coverage == regressor.predict_interval(X, guaranteed=0.75).coverage > 0.75
+
+
+def test_the_method_of_the_other_task_is_absent_and_says_what_is_there(regressor, classifier):
+    for model, there, absent in (
+        (regressor, "predict_interval", "predict_set"),
+        (classifier, "predict_set", "predict_interval"),
+    ):
+        for own in (model, type(model)):
+            assert hasattr(own, there)
+            assert not hasattr(own, absent)
+            with pytest.raises(AttributeError, match=f"{type(model).__name__} has no {absent}.*"):
+                getattr(own, absent)
+        with pytest.raises(AttributeError, match=f"use {there}"):
+            getattr(model, absent)
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 5, 7, 20])
+def test_the_fewest_rows_are_the_fewest(regressor, n_folds):
+    def is_enough(asked, n):
+        return (1 - asked - shortfall(n, n_folds)) / 2 * (n + 1) >= 1
+
+    n_said = 0
+    for asked in ("0.3", "0.7", "0.9", "0.95", "0.97"):
+        asked = Fraction(asked)
+        for n_rows in range(n_folds, 120, 7):
+            if is_enough(asked, n_rows):
+                continue
+            needs = next(n for n in range(n_rows + 1, 10**6) if is_enough(asked, n))
+            with pytest.raises(ValueError, match=rf"{n_folds} folds need {needs} rows"):
+                intervals._level(0.9, float(asked), n_rows, n_folds)
+            n_said += 1
+    assert n_said > 10
+
+
+def test_196_rows_are_enough_for_five_folds_and_billions_are_found():
+    with pytest.raises(ValueError, match="5 folds need 196 rows"):
+        intervals._level(0.9, 0.95, 195, 5)
+    assert intervals._level(0.9, 0.95, 196, 5) < 1
+    with pytest.raises(ValueError, match=r"5 folds need \d{10} rows"):
+        intervals._level(0.9, 1 - 1e-9, 195, 5)
+
+
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, 1.5, np.nan, "0.9", None, True])
 def test_what_is_no_share_is_refused(regressor, classifier, coverage):
     for ask in (regressor.predict_interval, classifier.predict_set):
@@ -365,7 +423,7 @@ def test_too_few_rows_are_told_how_many(regressor, classifier):
         return a * (n + 1) >= 1
 
     assert reached(needs)
-    assert not reached(needs - 3)
+    assert not any(map(reached, range(201, needs)))
     with pytest.raises(ValueError, match="more than 200 rows"):
         regressor.predict_interval(X, guaranteed=1 - 1e-9)
     with pytest.raises(ValueError, match="per_class"):
@@ -460,6 +518,82 @@ def test_what_fails_is_said(changed, failing):
     assert "not a guarantee" in str(model.predict_interval(X))
 
 
+def copied(n=100):
+    X, y = (own[:n] for own in numbers())
+    return np.vstack([X, X[:7]]), np.concatenate([y, y[:7]])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"regime": "cross-validated"},
+        {"regime": "cross-validated", "loss": "quantile", "quantile": [0.1, 0.9]},
+        {"alpha_selection": "regrown"},
+    ],
+    ids=str,
+)
+def test_copies_of_rows_void_it_unless_they_are_draws(given, tmp_path):
+    X, y = copied()
+    model = KPPRegressor("extra-trees", **GUARANTEED, **given).fit(X, y)
+    (failing,) = model.predict_interval(X[:5]).failing
+    assert failing.name == ROWS
+    assert failing.why.startswith("14 of the 107 rows of the fit equal another")
+    assert "independent_duplicates=True" in failing.why
+    found = model.predict_interval(X[:5], independent_duplicates=True)
+    assert found.is_guarantee
+    trusted = next(own for own in found.conditions if own.name == ROWS)
+    assert trusted.holds is None
+    assert "the caller says that they are independent draws" in trusted.why
+    assert np.array_equal(found.upper, model.predict_interval(X[:5]).upper)
+    if given.get("alpha_selection") != "regrown":  # a file does not hold its forests
+        kpp.save(model, tmp_path / "model.kpp")
+        loaded = kpp.load(tmp_path / "model.kpp")
+        assert loaded.duplicate_rows_ == 14
+        assert loaded.predict_interval(X[:5]).failing == (failing,)
+
+
+def test_copies_of_rows_void_sets():
+    X, y = copied()
+    model = KPPClassifier("extra-trees", regime="cross-validated", **GUARANTEED)
+    model.fit(X, (y > 140).astype(int))
+    assert [own.name for own in model.predict_set(X).failing] == [ROWS]
+    assert model.predict_set(X, independent_duplicates=True).is_guarantee
+
+
+def test_a_copy_of_a_row_that_grew_the_trees_counts():
+    X, y = (own[:200] for own in numbers())
+    model = KPPRegressor("extra-trees", regime="honest", **GUARANTEED).fit(X, y)
+    X[model.fit_rows_[0]] = X[model.partition_rows_[0]]
+    model.fit(X, y)
+    (failing,) = model.predict_interval(X).failing
+    assert failing.why.startswith("1 of the 100 rows")
+
+
+@pytest.mark.parametrize("regime", ["honest", "cross-validated"])
+def test_groups_of_one_row_are_rows(regime):
+    X, y = (own[:200] for own in numbers())
+    model = KPPRegressor("extra-trees", regime=regime, **GUARANTEED)
+    assert state(model.fit(X, y, groups=np.arange(200)), X) == (True, [])
+    assert model.fit_record_.folds == "grouped"
+    # A fixed order of folds by the groups is the caller's, and not known to be without labels.
+    model.set_params(cv=GroupKFold(5)).fit(X, y, groups=np.arange(200))
+    assert state(model, X) == (False, [RANDOM])
+
+
+@pytest.mark.parametrize("forest", ["blend", "extra-trees"])
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-fit", "cross-validated"])
+def test_the_way_that_is_named_works(forest, regime):
+    X, y = (own[:150] for own in numbers())
+    model = KPPRegressor(forest, **SMALL, regime=regime).fit(X, y)
+    for own in model.predict_interval(X).failing:
+        advice = own.why.partition("; ")[2]
+        assert "regime='cross-validated' with alpha_selection='nested'" in advice
+        # What else is named must do for this model: for a blend nothing else does.
+        assert ("honest" in advice or "alphas=[alpha]" in advice) == (forest != "blend")
+    model.set_params(regime="cross-validated", alpha_selection="nested").fit(X, y)
+    assert state(model, X) == (True, [])
+
+
 def test_folds_need_not_be_equal():
     X, y = (own[:201] for own in numbers())
     model = KPPRegressor("extra-trees", regime="honest", **(GUARANTEED | {"cv": 3})).fit(X, y)
@@ -474,6 +608,7 @@ def test_folds_need_not_be_equal():
 def test_classes_need_folds_without_labels():
     X, y = load_iris(return_X_y=True)
     given = GUARANTEED | {"regime": "honest", "honest_fraction": 100 / 150}
+    X = X + np.linspace(0, 1e-3, 150)[:, None]  # two of its rows are equal
     model = KPPClassifier("extra-trees", **given).fit(X, y)
     assert [own.name for own in model.predict_set(X).failing] == [RANDOM]
     given["cv"] = KFold(5, shuffle=True, random_state=0)

@@ -77,6 +77,55 @@ def test_every_fold_of_a_cross_fit_model_is_within(tmp_path):
     assert load(tmp_path / "m.kpp").max_norm == 50.0
 
 
+OF_FOLDS = {
+    "shared": {},
+    "regrown": {"alpha_selection": "regrown"},
+    "honest": {"regime": "honest"},
+    "cross-fit": {"regime": "cross-fit"},
+    "cross-validated": {"regime": "cross-validated"},
+}
+
+
+@pytest.mark.parametrize("alphas", [[0.01], [0.01, 0.1]], ids=str)
+@pytest.mark.parametrize("name", OF_FOLDS)
+def test_predictors_of_folds_are_those_of_the_same_problem(name, alphas):
+    given = {"n_estimators": 6, "cv": 3, "random_state": 0, "alphas": alphas, **OF_FOLDS[name]}
+    plain = KPPRegressor("extra-trees", **given).fit(X, Y)
+    most = 0.2 * min(np.linalg.norm(fit.node_coef) for fit in (*plain.fits_, *plain.fold_fits_))
+    model = KPPRegressor("extra-trees", max_norm=most, **given).fit(X, Y)
+    # By the definition: each fold's fit is the ridge of its own rows at an alpha of its own, on
+    # the sphere; what the fit without a limit found lies outside.
+    for fit in model.fold_fits_:
+        phi = fit.map @ np.eye(fit.map.shape[1])
+        ridge = Ridge(fit.alpha, solver="cholesky").fit(phi, Y[fit.rows])
+        assert np.linalg.norm(ridge.coef_) == pytest.approx(most, rel=5e-3)
+        assert np.linalg.norm(fit.node_coef) <= most
+        assert fit.alpha > max(alphas)
+    scores = model.fold_predictors_.scores(model.at(X[model.fit_rows_]))
+    own = scores[model.fold_predictors_.fold_of_row, np.arange(len(model.fit_rows_)), 0]
+    np.testing.assert_allclose(model.oof_prediction_, own, rtol=1e-9)
+    # The score that goes with the alpha of the model is that of its out-of-fold predictions.
+    error = np.mean((Y[model.fit_rows_] - model.oof_prediction_) ** 2)
+    at = np.flatnonzero(model.alphas_ == model.alpha_)
+    assert -model.cv_scores_[at] == pytest.approx(error, rel=1e-9)
+    # Intervals lie around the model: fits without the limit predict far more than it does.
+    found = model.predict_interval(X, 0.8, width="constant")
+    assert ((found.lower <= found.prediction) & (found.prediction <= found.upper)).all()
+
+
+def test_a_fold_has_no_part_in_its_predictor_where_the_norm_is_limited():
+    given = {"regime": "honest", "alphas": [0.01], "max_norm": 30.0, "cv": 3, **SMALL}
+    model = KPPRegressor("extra-trees", **given).fit(X, Y)
+    rows = model.folds_[0][1]
+    other = Y.copy()
+    other[rows] = 5 * other[rows] - 200
+    changed = KPPRegressor("extra-trees", **given).fit(X, other)
+    assert changed.alpha_ != model.alpha_
+    before, after = (own.fold_predictors_.scores(own.at(X))[0] for own in (model, changed))
+    assert np.array_equal(before, after)
+    assert model.predict_interval(X[:5], 0.8).proven_coverage > 0
+
+
 def test_refusals():
     for wrong in (0, -1.0, "1", np.nan):
         with pytest.raises(ValueError, match="max_norm"):

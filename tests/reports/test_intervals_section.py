@@ -5,6 +5,8 @@ import pytest
 from reports.subjects import KINDS, data_of, made
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from kpp import KPPClassifier, KPPRegressor
 from kpp.reports import report_data
@@ -102,11 +104,47 @@ def test_the_sentence_of_a_guarantee():
     found = data["sections"]["intervals"]
     # 1 - 2 / 10 - 4 / 5 * 2 / 21, or less with the other term, 0.95 / 6.
     assert found["proven"] == pytest.approx(1 - 0.2 - 1.6 / 21, rel=1e-12)
-    assert "at least 72.4% of such intervals are guaranteed" in found["sentence"]
-    assert "Taken on trust: exchangeable rows" in found["sentence"]
+    assert found["sentence"] == (
+        "At least 72.4% of such intervals are guaranteed to hold the true value, on average over "
+        "training sets and new rows, if rows are drawn alike (that is taken on trust); they aim at "
+        "90%. Also taken on trust: alpha fixed without these labels."
+    )
     assert found["sentence"] in render(data)
     nothing = model.predict_interval(X[200:], 0.5)
     assert sentence(nothing).endswith("at this level 100 rows in 5 folds prove nothing.")
+
+
+def test_sets_hold_a_class_and_copies_are_draws_where_the_report_was_told_so():
+    X, y = load_diabetes(return_X_y=True)
+    y = (y > 140).astype(int)
+    X, y = np.vstack([X, X[:3]]), np.concatenate([y, y[:3]])
+    model = KPPClassifier(
+        "extra-trees", n_estimators=5, regime="cross-validated", cv=3, alphas=[1.0], random_state=0
+    ).fit(X[200:], y[200:])
+    X[-3:] = X[200:203]
+    model.fit(X[200:], y[200:])
+    found, told = (
+        report_data(model, X[:200], y[:200], max_rows=1, **given)["sections"]["intervals"]
+        for given in ({}, {"independent_duplicates": True})
+    )
+    assert found["sentence"].startswith(
+        "Nothing is guaranteed here, because 6 of the 245 rows of the fit equal another row"
+    )
+    assert "of such sets are guaranteed to hold the true class, on average" in told["sentence"]
+
+
+def test_a_preparation_that_has_learned_leaves_no_guarantee():
+    X, y = load_diabetes(return_X_y=True)
+    model = KPPRegressor(
+        "extra-trees", n_estimators=5, regime="cross-validated", cv=3, alphas=[1.0], random_state=0
+    )
+    pipeline = make_pipeline(StandardScaler(), model).fit(X[:200], y[:200])
+    found = report_data(pipeline, X[200:], y[200:], max_rows=1)["sections"]["intervals"]
+    assert not found["is_guarantee"]
+    assert "because the preparation was fitted on all rows of the fit" in found["sentence"]
+    assert [own["name"] for own in found["conditions"] if own["holds"] is False] == [
+        "columns prepared without these rows"
+    ]
 
 
 def test_several_targets_have_a_share_each():

@@ -84,6 +84,9 @@ def test_every_question_of_a_regressor(folder):
     expected = served.question.model.predict_interval(at, 0.8)
     assert found.columns["lower"].tolist() == expected.lower.tolist()
     assert found.columns["upper"].tolist() == expected.upper.tolist()
+    conditions = found.about["failing_conditions"]
+    assert len(conditions) == len(expected.failing) + 1
+    assert conditions[-1].startswith("FAILS   columns prepared without these rows")
     moved = answer(served, "/explain", [row]).columns
     total = moved["baseline"] + moved["contributions"].sum(axis=1)
     assert abs(total - served.question.model.predict(at)).max() < 1e-11

@@ -131,6 +131,7 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    independent_duplicates: o.IndependentDuplicates = False,
     id_column: o.Id = None,
     dask: o.Dask = None,
     out: o.OutTable = None,
@@ -163,6 +164,7 @@ def predict(
         interval=interval,
         width=width,
         label_set=label_set,
+        independent_duplicates=independent_duplicates,
         terminal=Terminal(json=json, quiet=quiet),
     )
 

@@ -17,7 +17,7 @@ import numpy as np
 from kpp._optional import optional
 from kpp.cli.console import Terminal
 from kpp.cli.files import load_model, save_model
-from kpp.cli.predict import check_width
+from kpp.cli.predict import check_folds, check_width
 from kpp.models.left_rows import n_fit_rows
 from kpp.tables.errors import UserError, check_columns
 from kpp.tables.fitting import FitOptions
@@ -173,6 +173,8 @@ def run_dask_predict(
     names = getattr(loaded, "feature_names_in_", None)
     if names is None or hasattr(loaded, "steps"):
         raise UserError("--dask is for models that were fitted with --dask, or on a data frame.")
+    if interval is not None:
+        check_folds(loaded, "--interval")
     with connected(address, terminal):
         frame = read_parquet(pattern)
         check_columns([str(name) for name in names], list(frame.columns), "the model", pattern)

@@ -151,6 +151,7 @@ def read_rows(
         known=file.known_columns,
         rows=rows,
         fit_rows=file.fit_rows,
+        independent_duplicates=file.independent_duplicates,
     )
 
 

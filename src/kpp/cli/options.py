@@ -228,7 +228,8 @@ IndependentDuplicates = Annotated[
     bool,
     typer.Option(
         "--independent-duplicates",
-        help="Equal rows are independent draws that agree by chance, not copies; for the bounds.",
+        help="Equal rows are independent draws that agree by chance, not copies; for "
+        "bounds, intervals and sets.",
     ),
 ]
 TaskOption = Annotated[

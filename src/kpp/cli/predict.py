@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from kpp._assumptions import Assumption
 from kpp._optional import optional
 from kpp._typing import AnyArray
 from kpp.cli.console import Terminal
 from kpp.cli.files import read_rows, show_table, table_output
 from kpp.models import PredictionIntervals, PredictionSets
+from kpp.models.interval_conditions import ALPHA, FOLDS, OTHERS, ROWS
+from kpp.models.intervals import NoFoldPredictorsError, predictors_of
+from kpp.models.linear import KPPLinearModel
+from kpp.models.pipelines import behind_preparation
 from kpp.tables.columns import free_name
 from kpp.tables.errors import UserError
 from kpp.tables.reading import TableFile
 from kpp.tables.rows import Rows
+
+NESTED = "use --regime cross-validated --nested"
+# What to do about a condition that fails, in words of the command.
+ADVICE = {
+    ROWS: "where rows agree by chance say --independent-duplicates",
+    FOLDS: NESTED,
+    ALPHA: NESTED,
+    OTHERS: NESTED,
+}
+WITHOUT_FOLDS = {
+    "given": "this one was fitted at a given alpha, which leaves none out. Fit it again without "
+    "--alpha, or with --regime cross-validated, which leaves one out at any alpha, and with "
+    "--nested guarantees its coverage, too",
+    "frozen": "the trees of this one have seen all rows. Fit it again with kpp fit",
+    "file": "the file of this one does not hold them: it is of an older version, or of a model "
+    "whose folds have forests of their own. Fit it again with kpp fit",
+}
 
 
 def run_predict(
@@ -29,10 +52,17 @@ def run_predict(
     interval: float | None,
     width: str | None,
     label_set: float | None,
+    independent_duplicates: bool,
     terminal: Terminal,
 ) -> int:
     """Predict the rows of a file."""
     check_width(width, interval)
+    is_asked = interval is not None or label_set is not None
+    if independent_duplicates and not is_asked:
+        raise UserError(
+            "--independent-duplicates is about the guarantee of intervals and sets: give "
+            "--interval or --set, such as 0.9, too."
+        )
     source = TableFile(table)
     out = table_output(out, terminal, source, model)
     rows = read_rows(model, source, id_column, terminal)
@@ -42,9 +72,12 @@ def run_predict(
         raise UserError("--interval is for numbers; this model predicts classes: use --set.")
     if label_set is not None and not rows.question.is_classifier:
         raise UserError("--set is for classes; this model predicts numbers: use --interval.")
+    if is_asked:
+        check_folds(rows.model, "--set" if interval is None else "--interval")
     frame = predictions(rows, id_column, proba)
-    if interval is not None or label_set is not None:
-        say(add_coverage(frame, rows, interval, width, label_set), terminal)
+    if is_asked:
+        independent = independent_duplicates or rows.independent_duplicates
+        say(add_coverage(frame, rows, interval, width, label_set, independent), terminal)
     if out is not None:
         show_table(frame, out, terminal, what="Predictions")
     if terminal.json:
@@ -88,28 +121,59 @@ def check_width(width: str | None, interval: float | None) -> None:
         raise UserError(f"--width {width} is of intervals: give --interval, such as 0.9, too.")
 
 
+def check_folds(model: KPPLinearModel, option: str) -> None:
+    """Refuse a model whose folds have no predictors of their own, in words of the command."""
+    try:
+        predictors_of(model, option)
+    except NoFoldPredictorsError as error:
+        raise UserError(
+            f"{option} needs a model with fits that have left a fold out, and "
+            f"{WITHOUT_FOLDS[error.reason]}."
+        ) from error
+
+
 def add_coverage(
-    frame: Any, rows: Rows, interval: float | None, width: str | None, label_set: float | None
+    frame: Any,
+    rows: Rows,
+    interval: float | None,
+    width: str | None,
+    label_set: float | None,
+    independent_duplicates: bool = False,
 ) -> PredictionIntervals | PredictionSets:
     """Add the ends of intervals, or a column of true and false for each class."""
-    at = rows.at()
+    at, preparation = rows.at(), rows.question.preparation
+    how: dict[str, Any] = {"independent_duplicates": independent_duplicates}
     if interval is not None:
-        how = {} if width is None else {"width": str(width)}
+        if width is not None:
+            how["width"] = str(width)
         found = rows.model.predict_interval(at, interval, **how)
         for end, values in (("lower", found.lower), ("upper", found.upper)):
             for name, own in each_column(end, values):
                 frame[free_name(name, list(frame.columns))] = own
-        return found
-    sets = rows.model.predict_set(at, label_set)
+        return behind_preparation(found, preparation)
+    sets = rows.model.predict_set(at, label_set, **how)
     for k, label in enumerate(sets.classes):
         frame[free_name(f"set_{label}", list(frame.columns))] = sets.sets[:, k]
-    return sets
+    return behind_preparation(sets, preparation)
 
 
 def say(found: PredictionIntervals | PredictionSets, terminal: Terminal) -> None:
     """Say what the coverage is worth, and that some sets are empty."""
-    terminal.note(f"Coverage of {found.coverage:.4g} aimed at; {found.status}.")
+    # What nobody can see in a table is said with what rests on it.
+    on_trust = ", on average, if new rows are drawn like those of the fit"
+    worth = found.status + (on_trust if found.is_guarantee else "")
+    terminal.note(f"Coverage of {found.coverage:.4g} aimed at; {worth}.")
     for condition in found.failing:
-        terminal.note(f"  {condition}")
+        terminal.note(f"  {in_words_of_the_command(condition)}")
     if isinstance(found, PredictionSets) and found.n_empty:
         terminal.note(f"{found.n_empty} of {len(found)} sets are empty.")
+
+
+def in_words_of_the_command(condition: Assumption) -> str:
+    """A condition with its advice, which speaks Python, in options of `kpp fit`."""
+    why, _, advice = condition.why.partition("; ")
+    own = ADVICE.get(condition.name) if advice else None
+    if condition.name == FOLDS and "stratified" not in why:
+        own = None  # folds of groups or of blocks of time are what was asked for
+    said = why if own is None else f"{why}; {own}"
+    return str(replace(condition, why=said))

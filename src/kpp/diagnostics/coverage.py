@@ -16,6 +16,7 @@ from kpp.models import KPPClassifier, KPPRegressor, PredictionIntervals, Predict
 from kpp.models.asking import Question, ask
 from kpp.models.data import check_target
 from kpp.models.intervals import predictors_of
+from kpp.models.pipelines import behind_preparation
 from kpp.scores import RoutedRows
 from kpp.solvers import PinballLoss
 
@@ -57,7 +58,8 @@ class MeasuredCoverage(Shown):
     Parameters
     ----------
     found : PredictionIntervals or PredictionSets
-        At the level that was asked for, of the rows.
+        At the level that was asked for, of the rows; what a Pipeline has learned from the rows of
+        the fit is among its conditions.
     overall : CoveredShare
         At this level, of all rows.
     by_level : tuple of CoveredShare
@@ -112,7 +114,8 @@ def measure_coverage(
     target : int, default=0
         Which target of several.
     **options
-        For ``predict_interval`` (`width`, `offset`) or ``predict_set`` (`method`, `per_class`).
+        For ``predict_interval`` (`width`, `offset`) or ``predict_set`` (`method`, `per_class`), and
+        for both `independent_duplicates`.
 
     Returns
     -------
@@ -177,9 +180,11 @@ def _ask(
 ) -> PredictionIntervals | PredictionSets:
     model = question.model
     if isinstance(model, KPPClassifier):
-        return model.predict_set(rows, level, **options)
+        sets = model.predict_set(rows, level, **options)
+        return behind_preparation(sets, question.preparation)
     assert isinstance(model, KPPRegressor)
-    return model.predict_interval(rows, level, **options)
+    intervals = model.predict_interval(rows, level, **options)
+    return behind_preparation(intervals, question.preparation)
 
 
 def _inside(

@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 from kpp._typing import AnyArray, FloatArray
 from kpp.models.data import check_target
 from kpp.models.interval_results import PredictionSets
-from kpp.models.intervals import predict_set
+from kpp.models.intervals import OfAnotherTask, predict_set
 from kpp.models.linear import KPPLinearModel
 from kpp.models.regimes import Regime
 from kpp.models.tasks import Classification, Task, weight_of_classes
@@ -63,7 +63,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         Penalty. The loss is averaged: scikit-learn's ``C = 1 / (sum of weights * alpha)``.
     alphas : array-like, default=None
         Grid for ``alpha="auto"``. By default 20 values relative to the scale of the embedding,
-        extended where the best lies on an edge.
+        extended where the best lies on an edge. In the regime "cross-validated", but with
+        "nested", 13 (5 for each block of a blend), never extended: its bounds count them.
     alpha_selection : {"fold-grown", "regrown", "frozen", "nested"}, default="fold-grown"
         How "auto" scores an alpha in the shared regime. "fold-grown": one forest in as many groups
         of trees as folds, where a group never sees its fold; every fold is predicted by its group
@@ -103,9 +104,9 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         Whether an unpenalised intercept is fitted. False is the class that the bounds speak of.
     max_norm : float, default=None
         Most that the norm of w may be, over all scores; of each fold in the cross-fit regime.
-        Where the fit exceeds it, alpha is raised until it does not: the solution of the problem
-        with :math:`\|w\| \le B` as a constraint. For `risk_bounds` with a radius that was fixed
-        beforehand.
+        Where a fit exceeds it, that of the model or of a fold, its alpha is raised until it does
+        not: the solution of the problem with :math:`\|w\| \le B` as a constraint. For
+        `risk_bounds` with a radius that was fixed beforehand.
     tol : float, default=1e-4
         A fit is done when its objective is at most ``1 + tol`` times the minimum, as far as
         the last Newton step tells.
@@ -142,8 +143,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     fold_fits_ : list of LinearFit, or None
         Those that made the out-of-fold predictions; None for a blend.
     fold_predictors_ : FoldPredictors or None
-        The predictors that have not seen a fold, for every fold, of a blend too; None where alpha
-        was given. See `predict_set`.
+        The predictors that have not seen a fold, for every fold; None where alpha was given, but
+        for a blend and for ``regime="cross-validated"``. See `predict_set`.
     blend_weights_ : dict or None
         Of a blend, the weight of each candidate, by its name: that of a block for its linear
         layer, and the same with ", bare" for its bare ensemble. All classes share a weight.
@@ -162,15 +163,17 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
     alpha_selection_ : str
         How it was found: "fold-grown", "regrown", "frozen", "nested" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
-        The grid, and the score of its out-of-fold predictions, higher is better. With the default
+        The grid, with `alpha_` for the chosen one where `max_norm` has raised it, and the score of
+        its out-of-fold predictions, higher is better. With the default
         scoring, alphas far below the best are scored by iterates that were cut off early; of
         several classes and folds of at least 4,000 rows the chosen alpha alone is scored on all.
         Dicts by block in a blend. With "nested" what each part has chosen, and its score on the
         fold that it has not seen, or, by block, where it was chosen.
     oof_prediction_ : array of shape (n_fit_rows, n_classes), or None
         Probabilities of each row by trees and coefficients that have not seen it (with "frozen" in
-        the shared regime: by coefficients only), at `alpha_`. In a blend the weights have not
-        seen the scores of its fold either.
+        the shared regime: by coefficients only), at `alpha_`; with `max_norm` each fold's alpha is
+        raised until its own fit is within. In a blend the weights have not seen the scores of its
+        fold either.
     folds_ : list of (train rows, test rows), or None
         The folds.
     regime_ : str
@@ -372,6 +375,7 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         per_class: bool = False,
         guaranteed: float | None = None,
         random_state: int | None = None,
+        independent_duplicates: bool = False,
     ) -> PredictionSets:
         r"""Predict a set of classes for each row: cross-conformal (CV+).
 
@@ -393,13 +397,16 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         per_class : bool, default=False
             Whether to rank within each class, so that the coverage is aimed at in every class.
         guaranteed : float, optional
-            Instead of `coverage`, a share to be promised: the sets are as much larger as the
-            theorem asks for, and say whether its conditions hold.
+            Instead of `coverage`, which then does not count, a share to be promised: the sets are
+            as much larger as the theorem asks for, and say whether its conditions hold.
         random_state : int, optional
             For "aps": seed of its random step, which takes a part u of the probability of the class
             itself off the score, u uniform on [0, 1] and drawn for every row. Sets are then no
             larger than the coverage needs, and the set of a row depends on its place among the
             rows. Without a seed nothing is taken off.
+        independent_duplicates : bool, default=False
+            Whether rows of the fit that equal each other in every column are independent draws that
+            agree by chance; otherwise they void the guarantee. No set depends on it.
 
         Returns
         -------
@@ -420,4 +427,9 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         >>> bool(found.sets[range(75), y[1::2]].mean() > 0.9), found.is_guarantee
         (True, False)
         """
-        return predict_set(self, X, coverage, method, per_class, guaranteed, random_state)
+        return predict_set(
+            *(self, X, coverage, method, per_class, guaranteed, random_state),
+            independent_duplicates=independent_duplicates,
+        )
+
+    predict_interval = OfAnotherTask("this model predicts classes; use predict_set.")

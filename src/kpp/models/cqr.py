@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kpp._assumptions import Assumption
-from kpp._checks import check_choice
+from kpp._checks import check_choice, check_flag
 from kpp._typing import FloatArray
 from kpp.models.fold_predictors import FoldPredictors
+from kpp.models.interval_conditions import conditions_of
 from kpp.models.interval_results import PredictionIntervals
 from kpp.models.intervals import (
     WIDTHS,
-    _conditions,
     _level,
     _rank,
     _ranks,
@@ -62,6 +62,7 @@ def interval_of_loss(
     guaranteed: Any,
     width: Any,
     offset: FloatArray | None = None,
+    independent_duplicates: Any = False,
 ) -> PredictionIntervals:
     r"""Intervals of a model whose prediction is not its only score.
 
@@ -83,12 +84,15 @@ def interval_of_loss(
         As in ``predict_interval``.
     offset : array of shape (n_rows,), optional
         Of Poisson's loss, checked.
+    independent_duplicates : bool
+        As in ``predict_interval``.
 
     Returns
     -------
     intervals : PredictionIntervals
     """
     check_choice("width", width, WIDTHS)
+    check_flag("independent_duplicates", independent_duplicates)
     predictors = predictors_of(model, "predict_interval")
     n, n_folds = len(predictors.fold_of_row), predictors.n_folds
     level = _level(coverage, guaranteed, n, n_folds)
@@ -121,7 +125,9 @@ def interval_of_loss(
     if not is_several:
         ends[0] = np.maximum(ends[0], 0.0)  # counts are not below
     kind = QuantileIntervals if is_several else PredictionIntervals
-    conditions = _conditions(model, predictors)
+    conditions = conditions_of(
+        model, predictors, independent_duplicates=bool(independent_duplicates)
+    )
     if offset is not None and offset.any() and model.sample_weight_ is None:
         why = "every row of the fit had an exposure of 1, and these rows have others"
         conditions += (Assumption("exposures drawn as in the fit", False, why),)

@@ -13,10 +13,11 @@ from kpp.geometry.maps import MapBlock
 from kpp.models.data import FitData
 from kpp.models.fits import BareFit, Center, LinearFit
 from kpp.models.fold_predictors import FoldPredictors, folds_of_rows
+from kpp.models.max_norm import within_norm
 from kpp.models.plans import FitPlan
 from kpp.models.selection import FoldSolution, LayerSettings, Selection, select
 from kpp.scores import AdditiveForest
-from kpp.solvers import LinearProblem, Solutions
+from kpp.solvers import Solutions
 
 FITTING = "fitting the linear layer"
 
@@ -163,7 +164,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
             selection.solutions.clear()
         found = problem.solve(np.array([alphas[-1]]), tol=settings.tol, max_iter=settings.max_iter)
         if settings.max_norm is not None:
-            found = within_norm(problem, found, layer.map, settings)
+            found = within_norm(problem, found, layer.map, settings, tol=settings.tol)
             alphas[-1] = float(found.alphas[0])
         solved.append(found)
     progress(FITTING, len(layers), len(layers))
@@ -218,9 +219,13 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
             classes=settings.task.classes,
             held_out=held_out,
         )
+    grid = None if selection is None else selection.taus * unit
     alpha = _alpha(settings, selection, unit)
     if settings.max_norm is not None:
         alpha = float(np.mean(alphas))
+        if grid is not None and selection is not None:
+            # Its score is that of fits within the norm: it belongs to the alpha that was used.
+            grid[selection.best] = alpha
     return FittedPlan(
         map=plan.map,
         node_coef=node_coef,
@@ -228,7 +233,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         # In several maps at once a row has no coefficient of its own.
         dual=None if plan.layers_are_folds else dual,
         alpha=alpha,
-        alphas=np.array([alpha]) if selection is None else selection.taus * unit,
+        alphas=np.array([alpha]) if grid is None else grid,
         cv_scores=cv_scores,
         out_of_fold=out_of_fold,
         fits=fits,
@@ -238,65 +243,6 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         # All points of the grid that the search might have gone through, not those that it has.
         n_candidates=1 if selection is None else len(settings.grid(1.0)),
     )
-
-
-def within_norm(
-    problem: LinearProblem, found: Solutions, block: MapBlock, settings: LayerSettings
-) -> Solutions:
-    r"""Raise alpha until the norm of w is at most `max_norm`.
-
-    At the solution of a larger alpha the norm is not larger, so that the smallest such alpha is
-    the multiplier of the constrained problem. It is bracketed by factors, and then found by
-    interpolating log norm in log alpha.
-
-    Parameters
-    ----------
-    problem : LinearProblem
-        The layer.
-    found : Solutions
-        At the chosen alpha.
-    block : MapBlock
-        The map at the rows of the layer.
-    settings : LayerSettings
-        Norm and tolerances.
-
-    Returns
-    -------
-    solutions : Solutions
-        Of one alpha; `found` itself where it is within the norm.
-    """
-    most = settings.max_norm
-    assert most is not None
-
-    def log_norm(at: Solutions) -> float:
-        norm = np.linalg.norm([block.rmatvec(r) for r in at.dual[0].T])
-        return float(np.log(norm / most)) if norm > 0 else -np.inf
-
-    def solve(log_alpha: float) -> Solutions:
-        return problem.solve(
-            np.array([np.exp(log_alpha)]), tol=settings.tol, max_iter=settings.max_iter
-        )
-
-    low, low_norm = float(np.log(found.alphas[0])), log_norm(found)
-    if low_norm <= 0:
-        return found
-    high, high_norm, best = low, low_norm, found
-    while high_norm > 0:
-        low, low_norm = high, high_norm
-        high += np.log(8.0)
-        best = solve(high)
-        high_norm = log_norm(best)
-    # Just inside: the norm may fall short of the limit by this share.
-    while high_norm < -1e-6 and high - low > 1e-9:
-        share = low_norm / (low_norm - high_norm) if np.isfinite(high_norm) else 0.5
-        middle = low + (high - low) * min(max(share, 0.1), 0.9)
-        at = solve(middle)
-        norm = log_norm(at)
-        if norm > 0:
-            low, low_norm = middle, norm
-        else:
-            high, high_norm, best = middle, norm, at
-    return best
 
 
 def _alpha(settings: LayerSettings, selection: Selection | None, unit: float) -> float:

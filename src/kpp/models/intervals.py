@@ -8,42 +8,45 @@ Romano, Sesia, Candes (2020), Classification with valid and adaptive coverage.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from kpp._assumptions import Assumption
-from kpp._checks import RefusedError, check_choice
+from kpp._checks import RefusedError, check_choice, check_flag
 from kpp._parallel import blocks_of, run_blocks
 from kpp._typing import AnyArray, FloatArray
-from kpp.forest.columns import categorical_columns
 from kpp.models._rank_loops import rank_of_scaled_sums
 from kpp.models.fold_predictors import FoldPredictors
+from kpp.models.interval_conditions import NESTED_WAY, conditions_of
 from kpp.models.interval_results import PredictionIntervals, PredictionSets
 from kpp.models.left_rows import check_has_rows
-from kpp.models.nested import NESTED
 from kpp.models.regimes import regime_of
 from kpp.scores import routed_rows
-from kpp.solvers import HuberLoss
 
 if TYPE_CHECKING:
     from kpp.models.linear import KPPLinearModel
 
 WIDTHS = ("adaptive", "constant")
 METHODS = ("lac", "aps")
-# How many multiples of the folds are tried when an error says how many rows a level needs.
-MOST_TRIED = 100_000
 # Some milliseconds of work: what a thread takes at a time.
 ROWS_OF_BLOCK = 2048
 
 
 def predict_interval(
-    model: KPPLinearModel, X: Any, coverage: Any, guaranteed: Any, width: Any
+    model: KPPLinearModel,
+    X: Any,
+    coverage: Any,
+    guaranteed: Any,
+    width: Any,
+    independent_duplicates: Any = False,
 ) -> PredictionIntervals:
     """The function behind the method of that name."""
     check_choice("width", width, WIDTHS)
+    check_flag("independent_duplicates", independent_duplicates)
     predictors = predictors_of(model, "predict_interval")
     n, n_folds = len(predictors.fold_of_row), predictors.n_folds
     level = _level(coverage, guaranteed, n, n_folds)
@@ -73,7 +76,9 @@ def predict_interval(
         prediction=shaped(rows.scores),
         coverage=float(level),
         proven_coverage=proven(level, n, n_folds),
-        conditions=_conditions(model, predictors),
+        conditions=conditions_of(
+            model, predictors, independent_duplicates=bool(independent_duplicates)
+        ),
         n_calibration=n,
         n_folds=n_folds,
         widths=width,
@@ -106,12 +111,15 @@ def predict_set(
     X: Any,
     coverage: Any,
     method: Any,
-    per_class: bool,
+    per_class: Any,
     guaranteed: Any,
     random_state: Any = None,
+    independent_duplicates: Any = False,
 ) -> PredictionSets:
     """The function behind the method of that name."""
     check_choice("method", method, METHODS)
+    check_flag("per_class", per_class)
+    check_flag("independent_duplicates", independent_duplicates)
     seed = _seed(random_state, method)
     if per_class and guaranteed is not None:
         raise ValueError(
@@ -135,7 +143,9 @@ def predict_set(
         here = _scores(model._task.answers(scores), method, part)
         for codes, by_fold in groups:
             below[:, codes] += np.searchsorted(by_fold[q], here[:, codes], side="left")
-    conditions = _conditions(model, predictors)
+    conditions = conditions_of(
+        model, predictors, independent_duplicates=bool(independent_duplicates)
+    )
     if per_class:
         why = "the theorem is of all classes together, and these ranks are within each"
         conditions += (Assumption("ranks among all rows", False, why),)
@@ -243,8 +253,14 @@ def shortfall(n_rows: int, n_folds: int) -> Fraction:
     (Fraction(0, 1), 0.007960199004975124)
     """
     n, q = Fraction(n_rows), Fraction(n_folds)
-    of_any = 2 * (1 - 1 / q) / (n / q + 1)
+    of_any = _loss_of_any(n_rows, n_folds)
     return of_any if n_rows % n_folds else min(of_any, (1 - q / n) / (q + 1))
+
+
+def _loss_of_any(n_rows: int, n_folds: int) -> Fraction:
+    """What is lost with folds of any sizes."""
+    n, q = Fraction(n_rows), Fraction(n_folds)
+    return 2 * (1 - 1 / q) / (n / q + 1)
 
 
 def proven(level: Fraction, n_rows: int, n_folds: int) -> float:
@@ -260,15 +276,40 @@ def _level(coverage: Any, guaranteed: Any, n_rows: int, n_folds: int) -> Fractio
     level = _level_for(asked, n_rows, n_folds)
     if _is_reached(level, n_rows):
         return level
-    multiples = range(n_rows // n_folds + 1, n_rows // n_folds + MOST_TRIED)
-    found = (q * n_folds for q in multiples)
-    enough = (n for n in found if _is_reached(_level_for(asked, n, n_folds), n))
-    needs = next(enough, None)
-    said = "" if needs is None else f"; {n_folds} folds need {needs} rows"
     raise RefusedError(
         f"guaranteed={guaranteed!r} is more than {n_rows} rows in {n_folds} folds can "
-        f"promise{said}. Ask for less, or give coverage."
+        f"promise; {n_folds} folds need {_least_rows(asked, n_rows, n_folds)} rows. Ask for less, "
+        "or give coverage."
     )
+
+
+def _least_rows(asked: Fraction, n_rows: int, n_folds: int) -> int:
+    """The fewest rows, more than there are, in which so many folds promise a share.
+
+    Folds of any sizes lose less with every row. Equal folds may lose less still, by the second
+    term of `shortfall`, which grows; but what it leaves times n + 1 is convex in n, and where it
+    is reached with one row a fold it only rises: it is passed upward once. So both are bisected.
+    """
+
+    def of_any(n: int) -> bool:
+        return _is_reached(1 - (1 - asked - _loss_of_any(n, n_folds)) / 2, n)
+
+    def of_equal(each: int) -> bool:
+        return _is_reached(_level_for(asked, each * n_folds, n_folds), each * n_folds)
+
+    return min(_first(of_any, n_rows), n_folds * _first(of_equal, n_rows // n_folds + 1))
+
+
+def _first(is_true: Callable[[int], bool], low: int) -> int:
+    """The least number from `low` on for which something is true that stays true."""
+    step = 1
+    while not is_true(low + step - 1):
+        step *= 2
+    first, last = low + step // 2, low + step - 1
+    while first < last:
+        middle = (first + last) // 2
+        first, last = (first, middle) if is_true(middle) else (middle + 1, last)
+    return first
 
 
 def _level_for(asked: Fraction, n_rows: int, n_folds: int) -> Fraction:
@@ -317,101 +358,67 @@ def predictors_of(model: KPPLinearModel, name: str) -> FoldPredictors:
 
     Raises
     ------
-    RefusedError
+    NoFoldPredictorsError
         Where there are none; it says what has them.
     """
     model._check_fitted()
     if regime_of(model).grows_on_fit_rows and model.alpha_selection_ == "frozen":
-        raise RefusedError(
+        raise NoFoldPredictorsError(
             f"{name} needs predictors that have not seen a fold, and with "
             "alpha_selection='frozen' the trees have seen all rows: use 'fold-grown' or 'regrown', "
-            "or regime='honest'."
+            f"or regime='honest'; {NESTED_WAY} has them for every model.",
+            reason="frozen",
         )
     if model.fold_predictors_ is not None:
         return model.fold_predictors_
     check_has_rows(model, name)
     if model.oof_prediction_ is None:
-        raise RefusedError(
+        raise NoFoldPredictorsError(
             f"{name} needs predictors that have not seen a fold, and a fit at a given alpha leaves "
             "none out: use alpha='auto', with alphas=[alpha] for that number; every regime "
-            "has them."
+            f"has them. {NESTED_WAY} has a guarantee, too, whatever the model.",
+            reason="given",
         )
-    raise RefusedError(
+    raise NoFoldPredictorsError(
         f"{name} needs the predictors of the folds, which the file of this model does not hold: it "
         "is of an older version, or of alpha_selection='regrown', whose folds have forests of "
-        "their own. Fit the model again: refit and use it without saving, or save it anew."
+        "their own. Fit the model again: refit and use it without saving, or save it anew.",
+        reason="file",
     )
 
 
-def _conditions(model: KPPLinearModel, predictors: FoldPredictors) -> tuple[Assumption, ...]:
-    """What the theorem asks for, and whether it holds."""
-    return (
-        _exchangeable(model),
-        _folds(model, predictors.fold_sizes),
-        _alpha(model),
-        _from_other_rows(model),
-    )
+class NoFoldPredictorsError(RefusedError):
+    """A model has no predictors that have left a fold out.
+
+    Parameters
+    ----------
+    text : str
+        Why, and what has them.
+    reason : {"frozen", "given", "file"}
+        The same for those who say it in words of their own, as the command does.
+    """
+
+    def __init__(self, text: str, *, reason: str) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
-def _exchangeable(model: KPPLinearModel) -> Assumption:
-    name, record = "exchangeable rows", model.fit_record_
-    if record.is_grouped:
-        why = f"rows come in groups of up to {record.largest_group}: they belong together"
-        return Assumption(name, False, why)
-    if "sample_weight" in record.caller_weights:
-        why = "the fit was given weights of rows, and ranks count every row once"
-        return Assumption(name, False, why)
-    return Assumption(name, None, "rows of the fit and new rows are taken as such draws")
+class OfAnotherTask:
+    """A method that only models of another task have: absent, with a word on what is there.
 
+    Parameters
+    ----------
+    text : str
+        What the AttributeError says.
+    """
 
-def _folds(model: KPPLinearModel, sizes: AnyArray) -> Assumption:
-    name, kind = "random folds", model.fit_record_.folds
-    if kind != "random":
-        why = f"folds are {kind}; use cv=KFold({len(sizes)}, shuffle=True)"
-        return Assumption(name, False, why)
-    each = f"{sizes.max()}" if sizes.min() == sizes.max() else f"{sizes.min()} to {sizes.max()}"
-    return Assumption(name, True, f"{len(sizes)} folds of {each} rows, whatever the labels")
+    def __init__(self, text: str) -> None:
+        self.text = text
 
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
 
-def _alpha(model: KPPLinearModel) -> Assumption:
-    name = "alpha fixed without these labels"
-    if model.alpha_selection_ == NESTED and not model.fit_record_.alphas_given:
-        return Assumption(name, True, "every part has chosen for itself, without its fold")
-    if model.blend_weights_ is not None and model.alpha_selection_ != NESTED:
-        why = "the weights of a blend come from predictors that have seen this fold"
-        return Assumption(name, False, why)
-    is_chosen = model.alpha_selection_ not in ("given", NESTED)
-    if is_chosen and (len(model.alphas_) > 1 or not model.fit_record_.alphas_given):
-        why = "alpha was chosen by the out-of-fold errors themselves; give alphas=[alpha]"
-        return Assumption(name, False, why)
-    return Assumption(name, None, "the caller gave one, and says that it is not from these labels")
-
-
-def _from_other_rows(model: KPPLinearModel) -> Assumption:
-    name, record, regime = "one way from the other folds' rows", model.fit_record_, regime_of(model)
-    if regime.averages_folds and not regime.leaves_folds_out:
-        why = "trees and linear layer have different folds, in an order: regime='honest' has not"
-        return Assumption(name, False, why)
-    of_all_trees = regime.grows_on_fit_rows and not regime.leaves_folds_out
-    if of_all_trees and model.alpha_selection_ == "fold-grown":
-        why = (
-            "alpha is carried by the scale of all trees, and columns are read from all rows; use "
-            "alpha_selection='regrown', or regime='honest'"
-        )
-        return Assumption(name, False, why)
-    if record.class_weight == "balanced" and not regime.splits_rows:
-        return Assumption(name, False, "class_weight='balanced' counts the labels of all folds")
-    is_read = isinstance(model.loss_, HuberLoss) and model.loss_.is_read
-    if is_read and not regime.splits_rows and model.alpha_selection_ != NESTED:
-        why = "Huber's threshold was read from the labels of all folds; give huber_delta"
-        return Assumption(name, False, why)
-    made = [own for own in record.caller_weights if own != "sample_weight"]
-    if made:
-        given = " and ".join(made)
-        return Assumption(name, None, f"the caller says that {given} was made without these labels")
-    if any(categorical_columns(block.forest).any() for block in model.additive_.blocks):
-        why = "the caller says that the lists of categories, read from all rows, were known before"
-        return Assumption(name, None, why)
-    if regime.takes_grown_forest:
-        return Assumption(name, None, regime.independence[1])
-    return Assumption(name, True, "each fold is predicted by the same fit of the others")
+    def __get__(self, instance: object, owner: type | None = None) -> NoReturn:
+        # Nothing else makes `hasattr` false, as scikit-learn has it, and says more than that.
+        kind = owner.__name__ if owner is not None else type(instance).__name__
+        raise AttributeError(f"{kind} has no {self.name}: {self.text}")

@@ -13,19 +13,24 @@ the user's own columns s, exactly.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from dataclasses import replace
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from kpp._assumptions import Assumption
 from kpp._checks import is_missing
 from kpp._optional import optional
 from kpp._typing import FloatArray
 from kpp.models.embedding import KPPEmbedding
+from kpp.models.interval_conditions import PREPARED
+from kpp.models.interval_results import CrossConformal
 from kpp.models.linear import KPPLinearModel
 
 FittedModel: TypeAlias = KPPLinearModel | KPPEmbedding
+Found = TypeVar("Found", bound=CrossConformal)
 
 
 class Preparation(Protocol):
@@ -110,6 +115,40 @@ def has_learned(preparation: Preparation | None) -> bool:
         return True
     steps = getattr(preparation, "transformers_", {}).values()
     return any(type(step).__name__ != "PassThrough" for step in steps)
+
+
+def behind_preparation(found: Found, preparation: Preparation | None) -> Found:
+    """Return intervals or sets with what a preparation of their rows takes from their guarantee.
+
+    Parameters
+    ----------
+    found : PredictionIntervals or PredictionSets
+        Of the model behind it.
+    preparation : transformer or None
+        From `split_pipeline`.
+
+    Returns
+    -------
+    found : PredictionIntervals or PredictionSets
+        With one more condition, which fails, where `has_learned` says so.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from kpp import KPPRegressor
+    >>> from kpp.models.pipelines import behind_preparation
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> scaler = StandardScaler().fit(X)
+    >>> model = KPPRegressor("extra-trees", n_estimators=5, cv=3, random_state=0)
+    >>> found = model.fit(scaler.transform(X), y).predict_interval(scaler.transform(X[:2]))
+    >>> behind_preparation(found, scaler).failing[-1].name
+    'columns prepared without these rows'
+    """
+    if not has_learned(preparation):
+        return found
+    why = "the preparation was fitted on all rows of the fit, those of every fold among them"
+    return replace(found, conditions=(*found.conditions, Assumption(PREPARED, False, why)))
 
 
 def raw_columns(preparation: Preparation | None, model: FittedModel) -> list[str] | None:

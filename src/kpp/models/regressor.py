@@ -13,7 +13,7 @@ from kpp._checks import check_sample_weight
 from kpp._typing import AnyArray, FloatArray
 from kpp.models.cqr import interval_of_loss
 from kpp.models.interval_results import PredictionIntervals
-from kpp.models.intervals import predict_interval
+from kpp.models.intervals import OfAnotherTask, predict_interval
 from kpp.models.linear import KPPLinearModel
 from kpp.models.loss_choice import LossChoice
 from kpp.models.tasks import Regression, Task
@@ -73,7 +73,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         Penalty. Every loss is summed: scikit-learn's ``Ridge(alpha=...)``.
     alphas : array-like, default=None
         Grid for ``alpha="auto"``. By default 20 values relative to the scale of the embedding,
-        extended where the best lies on an edge.
+        extended where the best lies on an edge. In the regime "cross-validated", but with
+        "nested", 13 (5 for each block of a blend), never extended: its bounds count them.
     alpha_selection : {"fold-grown", "regrown", "frozen", "nested"}, default="fold-grown"
         How "auto" scores an alpha in the shared regime. "fold-grown": one forest in as many groups
         of trees as folds, where a group never sees its fold; every fold is predicted by its group
@@ -122,9 +123,9 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         Whether an unpenalised intercept is fitted. False is the class that the bounds speak of.
     max_norm : float, default=None
         Most that the norm of w may be, over all scores; of each fold in the cross-fit regime.
-        Where the fit exceeds it, alpha is raised until it does not: the solution of the problem
-        with :math:`\|w\| \le B` as a constraint. For `risk_bounds` with a radius that was fixed
-        beforehand.
+        Where a fit exceeds it, that of the model or of a fold, its alpha is raised until it does
+        not: the solution of the problem with :math:`\|w\| \le B` as a constraint. For
+        `risk_bounds` with a radius that was fixed beforehand.
     tol : float, default=1e-4
         A fit is done when its objective is at most ``1 + tol`` times the minimum, as a duality
         gap shows.
@@ -159,8 +160,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     fold_fits_ : list of LinearFit, or None
         Those that made the out-of-fold predictions; None for a blend.
     fold_predictors_ : FoldPredictors or None
-        The predictors that have not seen a fold, for every fold, of a blend too; None where alpha
-        was given. See `predict_interval`.
+        The predictors that have not seen a fold, for every fold; None where alpha was given, but
+        for a blend and for ``regime="cross-validated"``. See `predict_interval`.
     blend_weights_ : dict or None
         Of a blend, the weight of each candidate, by its name: that of a block for its linear
         layer, and the same with ", bare" for its bare ensemble. An array for several targets.
@@ -181,14 +182,16 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     alpha_selection_ : str
         How it was found: "fold-grown", "regrown", "frozen", "nested" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
-        The grid, and the score of its out-of-fold predictions, higher is better. With the default
+        The grid, with `alpha_` for the chosen one where `max_norm` has raised it, and the score of
+        its out-of-fold predictions, higher is better. With the default
         scoring, alphas far below the best are scored by iterates that were cut off early. Dicts
         by block in a blend. With "nested" what each part has chosen, and its score on the fold that
         it has not seen, or, by block, where it was chosen.
     oof_prediction_ : array of shape (n_fit_rows,) or (n_fit_rows, n_targets), or None
         Prediction of each row by trees and coefficients that have not seen it (with "frozen" in
-        the shared regime: by coefficients only), at `alpha_`. In a blend the weights have not
-        seen the scores of its fold either.
+        the shared regime: by coefficients only), at `alpha_`; with `max_norm` each fold's alpha is
+        raised until its own fit is within. In a blend the weights have not seen the scores of its
+        fold either.
     folds_ : list of (train rows, test rows), or None
         The folds.
     regime_ : str
@@ -412,6 +415,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         guaranteed: float | None = None,
         width: str = "adaptive",
         offset: Any = None,
+        independent_duplicates: bool = False,
     ) -> PredictionIntervals:
         r"""Predict an interval for each row: cross-conformal (CV+).
 
@@ -429,8 +433,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         coverage : float, default=0.9
             Share of new rows whose target should lie in its interval; of each target by itself.
         guaranteed : float, optional
-            Instead of `coverage`, a share to be promised: the intervals are as much wider as
-            the theorem asks for, and say whether its conditions hold.
+            Instead of `coverage`, which then does not count, a share to be promised: the intervals
+            are as much wider as the theorem asks for, and say whether its conditions hold.
         width : {"adaptive", "constant"}, default="adaptive"
             "adaptive": :math:`\sigma_q` is the spread of the target around the row, in the trees
             of the fold's predictor and by rows of other folds (`kpp.models.spread.FoldSpread`):
@@ -441,6 +445,9 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
             With ``loss="poisson"``, the logarithm of the exposure: intervals are of counts for it.
             Otherwise they are of the target of the fit, which are rates where the fit had an
             offset, for a row whose exposure is drawn like those of the fit.
+        independent_duplicates : bool, default=False
+            Whether rows of the fit that equal each other in every column are independent draws that
+            agree by chance; otherwise they void the guarantee. No end depends on it.
 
         Returns
         -------
@@ -481,8 +488,12 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
             X = routed_rows(self, X)
             offset = _check_offset(self._task.loss, offset, len(X))
         if isinstance(self.loss_, PoissonLoss) or np.size(self.intercept_) > self._task.n_targets:
-            return interval_of_loss(self, X, coverage, guaranteed, width, offset)
-        return predict_interval(self, X, coverage, guaranteed, width)
+            return interval_of_loss(
+                self, X, coverage, guaranteed, width, offset, independent_duplicates
+            )
+        return predict_interval(self, X, coverage, guaranteed, width, independent_duplicates)
+
+    predict_set = OfAnotherTask("this model predicts numbers; use predict_interval.")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,6 +20,7 @@ from kpp._parallel import run_blocks
 from kpp._progress import Progress
 from kpp._typing import AnyArray, FloatArray
 from kpp.geometry.maps import MapBlock
+from kpp.models.max_norm import within_norm
 from kpp.models.plans import Fold
 from kpp.models.tasks import Task
 from kpp.solvers import LinearProblem, Solutions, mean_squared_spread, pose
@@ -476,8 +477,17 @@ class _FoldFit:
         return self.predict(solved), solved.residual
 
     def at(self, tau: float) -> FoldSolution:
-        """Return the fit at one tau, to the tolerance of the predictions that are kept."""
-        solved = self._solve(np.array([tau]), self._settings.task.loss.final_tol, None)
+        """Return the fit at one tau, to the tolerance of the predictions that are kept.
+
+        Where the norm is limited, the fold's own alpha is raised as that of the final fit will be:
+        the alpha that the final fit comes to would bring the labels of the fold in.
+        """
+        settings, tol = self._settings, self._settings.task.loss.final_tol
+        solved = self._solve(np.array([tau]), tol, None)
+        if settings.max_norm is not None:
+            solved = within_norm(
+                self._problem, solved, self.fold.train, settings, tol=tol, warn=False
+            )
         return FoldSolution(self.fold, solved)
 
     def predict(self, solved: Solutions) -> FloatArray:

@@ -16,6 +16,7 @@ from kpp._typing import AnyArray
 from kpp.explanations import Attribution
 from kpp.explanations.outputs import place_of
 from kpp.models.asking import Question
+from kpp.models.pipelines import behind_preparation
 from kpp.scores import RoutedRows
 from kpp.serve.errors import RequestError
 from kpp.tables.conventions import attribution_words
@@ -100,6 +101,7 @@ def interval(question: Question, at: RoutedRows, given: Parameters, deadline: De
             columns = {"lower": found.lower, "upper": found.upper}
     except RefusedError as error:
         raise RequestError(409, f"This model cannot answer that: {error}") from error
+    found = behind_preparation(found, question.preparation)
     about = {
         "coverage": found.coverage,
         "is_guarantee": found.is_guarantee,

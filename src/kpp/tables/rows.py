@@ -35,6 +35,8 @@ class Rows:
         Which rows to take, see `choose_rows`; all by default.
     fit_rows : object
         What the file of the model keeps about the rows of its fit.
+    independent_duplicates : bool
+        Whether that fit was told that equal rows are independent draws.
 
     Attributes
     ----------
@@ -58,7 +60,9 @@ class Rows:
         known: Collection[str] = (),
         rows: str | None = None,
         fit_rows: Any = None,
+        independent_duplicates: bool = False,
     ) -> None:
+        self.independent_duplicates = independent_duplicates
         self.name = table.name
         self.question = ask(model)
         self._routed: dict[tuple[Any, Any], RoutedRows] = {}

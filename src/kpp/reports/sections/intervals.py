@@ -9,6 +9,7 @@ from kpp._typing import OffsetArray
 from kpp.diagnostics.coverage import CoveredShare, MeasuredCoverage, measure_coverage
 from kpp.diagnostics.intervals import CONFIDENCE
 from kpp.models import KPPClassifier, KPPRegressor, PredictionIntervals, PredictionSets
+from kpp.models.interval_conditions import ROWS
 from kpp.reports.subject import Subject
 from kpp.tables.numbers import number, percent
 
@@ -35,7 +36,12 @@ def make(subject: Subject) -> dict[str, Any]:
     try:
         measured = [
             measure_coverage(
-                subject.question, subject.rows(index), subject.y[index], LEVEL, target=k
+                subject.question,
+                subject.rows(index),
+                subject.y[index],
+                LEVEL,
+                target=k,
+                independent_duplicates=subject.independent_duplicates,
             )
             for k in range(n_targets)
         ]
@@ -82,15 +88,17 @@ def _share(own: CoveredShare) -> dict[str, Any]:
 
 def sentence(found: PredictionIntervals | PredictionSets) -> str:
     """Say in one plain sentence what is guaranteed, or why nothing is."""
-    kind = "sets" if isinstance(found, PredictionSets) else "intervals"
+    is_sets = isinstance(found, PredictionSets)
+    kind, truth = ("sets", "class") if is_sets else ("intervals", "value")
     if found.is_guarantee:
-        trusted = [own.name for own in found.conditions if own.holds is None]
         text = (
-            f"On average over draws of the training rows and new rows, at least "
-            f"{percent(found.proven_coverage)} of such {kind} are guaranteed to hold the true "
-            f"value; {percent(found.coverage, 0)} is what they aim at"
+            f"At least {percent(found.proven_coverage)} of such {kind} are guaranteed to hold the "
+            f"true {truth}, on average over training sets and new rows, if rows are drawn alike "
+            f"(that is taken on trust); they aim at {percent(found.coverage, 0)}."
         )
-        return f"{text}. Taken on trust: {'; '.join(trusted)}." if trusted else f"{text}."
+        # That rows are drawn alike nobody can see, and it is in the sentence.
+        more = [own for own in found.conditions if own.holds is None and own.name != ROWS]
+        return f"{text} Also taken on trust: {'; '.join(a.name for a in more)}." if more else text
     # The first half of a reason says what is so, the second what to do about it.
     reasons = [own.why.partition(";")[0] for own in found.failing]
     if not reasons:
