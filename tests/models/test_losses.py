@@ -328,3 +328,30 @@ def test_what_is_refused_of_targets_and_offsets():
     several = fitted("quantile", X, y, quantile=[0.1, 0.9], alpha=1.0)
     with pytest.raises(RefusedError, match="2 quantiles"):
         kpp.diagnose(several, X, y, sample="train")
+
+
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-validated"])
+@pytest.mark.parametrize("loss", ["poisson", "quantile", "huber"])
+def test_the_chosen_alpha_has_the_best_of_the_scores_that_are_reported(loss, regime):
+    # Of few noisy rows the scores of several alphas are close, and the fits of the search loose:
+    # solved further the best one of a search is not always the best.
+    for seed in range(6):
+        X, y, _, _ = draw(seed, n_rows=60)
+        y = target_of(loss, y, np.round(np.abs(3 * y)))
+        model = fitted(loss, X, y, regime=regime, cv=4)
+        assert model.alphas_[len(model.alphas_) - 1 - model.cv_scores_[::-1].argmax()] == (
+            pytest.approx(model.alpha_, rel=1e-12)
+        )
+
+
+@pytest.mark.parametrize("loss", ["poisson", "quantile"])
+def test_a_smaller_tol_makes_the_scores_of_the_search_closer(loss):
+    X, y, counts, _ = draw(3, n_rows=100)
+    y = target_of(loss, y, counts)
+    model = fitted(loss, X, y, tol=1e-8)
+    best = int(np.argmin(np.abs(np.log(model.alphas_ / model.alpha_))))
+    near = slice(max(0, best - 2), best + 3)
+    alone = [
+        fitted(loss, X, y, tol=1e-10, alphas=[alpha]).cv_scores_[0] for alpha in model.alphas_[near]
+    ]
+    np.testing.assert_allclose(model.cv_scores_[near], alone, rtol=2e-4)

@@ -181,10 +181,14 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
     alpha_selection_ : str
         How it was found: "fold-grown", "regrown", "frozen", "nested" or "given".
     alphas_, cv_scores_ : arrays of shape (n_alphas,)
-        The grid, and the score of its out-of-fold predictions, higher is better. With the default
-        scoring, alphas far below the best are scored by iterates that were cut off early. Dicts
-        by block in a blend. With "nested" what each part has chosen, and its score on the fold that
-        it has not seen, or, by block, where it was chosen.
+        The grid, and the score of its out-of-fold predictions, higher is better: `alpha_` is the
+        one with the best of these, of equal ones the largest (`max_norm` may raise it). The fits
+        of the chosen alpha are within 10 `tol` of the minimum of the objective, those up to two
+        places beside it within 100 `tol` (Poisson's loss 50): their scores were off by 0.2% in the
+        median on made rows, and by 1.4% at most, with the default `tol`, and by a tenth of that
+        with 1e-6. With the default scoring, alphas further below the best are scored by iterates
+        that were cut off early. Dicts by block in a blend. With "nested" what each part has chosen,
+        and its score on the fold that it has not seen, or, by block, where it was chosen.
     oof_prediction_ : array of shape (n_fit_rows,) or (n_fit_rows, n_targets), or None
         Prediction of each row by trees and coefficients that have not seen it (with "frozen" in
         the shared regime: by coefficients only), at `alpha_`. In a blend the weights have not
