@@ -355,3 +355,50 @@ def test_a_smaller_tol_makes_the_scores_of_the_search_closer(loss):
         fitted(loss, X, y, tol=1e-10, alphas=[alpha]).cv_scores_[0] for alpha in model.alphas_[near]
     ]
     np.testing.assert_allclose(model.cv_scores_[near], alone, rtol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [
+        (np.full(200, 800.0), r"from -100 to 100; got 800 in row 0, and 200 such numbers of 200"),
+        (np.full(200, -800.0), "got -800 in row 0"),
+        (np.r_[np.zeros(199), -np.inf], "got -inf in row 199, and 1 such"),
+        (np.full(200, np.nan), "got nan in row 0"),
+        (0.5, r"one number for each of the 200 rows, shape \(200,\); got shape \(\)"),
+        (["long"] * 200, "offset must be numbers, the logarithm of the exposure of each row"),
+        ([None] * 200, "got list that holds others|got nan"),
+        ([[1.0], [1.0, 2.0]], "offset must be numbers"),
+    ],
+)
+def test_an_offset_that_is_no_logarithm_of_an_exposure_is_refused_as_such(offset, words):
+    X, _, counts, _ = draw(21)
+    model = fitted("poisson", X, counts, alpha=1.0, n_estimators=3)
+    for ask in (
+        lambda: clone(model).fit(X, counts, offset=offset),
+        lambda: model.predict(X, offset=offset),
+        lambda: model.predict_interval(X, offset=offset),
+        lambda: model.score(X, counts, offset=offset),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ask()
+
+
+def test_a_scorer_by_name_does_not_go_with_several_quantiles():
+    X, y, _, _ = draw(22, n_rows=60)
+
+    def model(**parameters):
+        return fitted("quantile", X, y, n_estimators=3, quantile=[0.2, 0.8], **parameters)
+
+    for forest in FORESTS:
+        with pytest.raises(ValueError, match=r"there are 2 quantiles of it\. Leave scoring=None"):
+            model(forest=forest, scoring="r2")
+    # Where nothing is chosen it is not looked at, and a callable may know what to do.
+    assert model(alpha=1.0, scoring="r2").alpha_ == 1.0
+    width = model(scoring=lambda own, X, y: -float(np.ptp(own.predict(X), axis=1).mean()))
+    assert width.predict(X).shape == (60, 2)
+
+
+def test_true_is_no_threshold():
+    X, y, _, _ = draw(23, n_rows=60)
+    with pytest.raises(ValueError, match="huber_delta must be None or positive and finite; got T"):
+        fitted("huber", X, y, huber_delta=True)

@@ -331,3 +331,12 @@ def test_whoever_pays_for_a_choice_is_told_how_not_to():
     ]
     assert [len(own) for own in notes] == [1, 0]
     assert "N = 13" in notes[0][0]
+
+
+def test_a_part_with_too_few_rows_is_named():
+    X, y = np.arange(6.0).reshape(3, 2), np.arange(3.0)
+    model = KPPRegressor("extra-trees", **(NESTED | {"cv": 2}))
+    with pytest.raises(ValueError, match=r"among the rows without fold 0 .*'nested'.*; got 1"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="at least 2 groups among the rows without fold 0"):
+        model.fit(np.vstack([X, X]), np.tile(y, 2), groups=[0, 0, 0, 1, 1, 1])

@@ -279,7 +279,8 @@ class KPPClassifier(ClassifierMixin, KPPLinearModel):
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"A classifier needs at least 2 classes; y holds one class, {self.classes_[0]!r}."
+                "A classifier needs at least 2 classes; y holds one class, "
+                f"{self.classes_.tolist()[0]!r}."
             )
         return Classification(self.classes_), labels, codes
 

@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_array, column_or_1d
 
 from kpp._checks import check_sample_weight
 from kpp._typing import AnyArray, FloatArray
+from kpp.models.blocks import blocks_of
 from kpp.models.cqr import interval_of_loss
 from kpp.models.interval_results import PredictionIntervals
 from kpp.models.intervals import predict_interval
 from kpp.models.linear import KPPLinearModel
-from kpp.models.loss_choice import LossChoice
+from kpp.models.loss_choice import LossChoice, check_offset
 from kpp.models.tasks import Regression, Task
 from kpp.scores import routed_rows
 from kpp.solvers import PinballLoss, PoissonLoss
@@ -113,11 +114,13 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         rates, with the logarithm of the mean as the score. All but "squared" take one target.
     quantile : float or list of float, default=0.5
         With ``loss="quantile"``, the share of the targets that lie below the prediction. Of a list
-        every quantile has its own linear layer, on the same trees and with the same alpha.
+        every quantile has its own linear layer, on the same trees and with the same alpha. Other
+        losses do not look at it.
     huber_delta : float, default=None
-        With ``loss="huber"``, the threshold d in units of the target. None is 1.35 robust standard
-        deviations of the target around its median (1.4826 times the median of the absolute
-        deviations), of all rows, or in the honest regime of those that grew the forest.
+        With ``loss="huber"`` (others do not look at it), the threshold d in units of the target.
+        None is 1.35 robust standard deviations of the target around its median (1.4826 times the
+        median of the absolute deviations), of all rows, or in the honest regime of those that grew
+        the forest.
     fit_intercept : bool, default=True
         Whether an unpenalised intercept is fitted. False is the class that the bounds speak of.
     max_norm : float, default=None
@@ -335,6 +338,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
 
     def _read_target(self, y: Any, n_rows: int) -> tuple[Task, AnyArray, AnyArray]:
         choice = LossChoice.of(self)
+        if self._is_auto() or blocks_of(self).is_blend:
+            choice.check_scoring(self.scoring)
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         if len(y) != n_rows:
             raise ValueError(f"X has {n_rows} rows, but y has {len(y)}.")
@@ -370,7 +375,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         """
         scores = self._scores(X)
         if offset is not None:
-            scores = scores + _check_offset(self._task.loss, offset, len(scores))[:, None]
+            scores = scores + check_offset(self._task.loss, offset, len(scores))[:, None]
         return self._task.answers(scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
@@ -483,7 +488,7 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         self._check_fitted()
         if offset is not None:
             X = routed_rows(self, X)
-            offset = _check_offset(self._task.loss, offset, len(X))
+            offset = check_offset(self._task.loss, offset, len(X))
         if isinstance(self.loss_, PoissonLoss) or np.size(self.intercept_) > self._task.n_targets:
             return interval_of_loss(self, X, coverage, guaranteed, width, offset)
         return predict_interval(self, X, coverage, guaranteed, width)
@@ -498,22 +503,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
 def _as_rates(model: KPPRegressor, y: Any, weight: Any, offset: Any) -> tuple[Any, Any]:
     """Counts with an exposure as rates, and the exposure as a weight."""
     y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-    shift = _check_offset(PoissonLoss() if model.loss == "poisson" else None, offset, len(y))
+    shift = check_offset(PoissonLoss() if model.loss == "poisson" else None, offset, len(y))
     exposure = np.exp(shift)
     given = check_sample_weight(weight, len(y))
     # e^(g + o) - y (g + o) is e^o (e^g - (y e^-o) g), but for a constant.
     return y / (exposure if y.ndim == 1 else exposure[:, None]), given * exposure
-
-
-def _check_offset(loss: Any, offset: Any, n_rows: int) -> FloatArray:
-    if not isinstance(loss, PoissonLoss):
-        raise ValueError(
-            "offset is the logarithm of an exposure, and goes with loss='poisson'. For another "
-            "loss subtract it from y."
-        )
-    values = check_array(offset, ensure_2d=False, dtype=np.float64, input_name="offset")
-    if values.shape != (n_rows,):
-        raise ValueError(
-            f"offset must have one number for each of the {n_rows} rows; got shape {values.shape}."
-        )
-    return values
