@@ -53,6 +53,33 @@ def row_fingerprints(X: Any) -> Prints:
     return _together(*_hashes(X))
 
 
+def rounded_fingerprints(X: Any) -> Prints:
+    """Return 64 bits for each row: equal for rows that are equal in single precision.
+
+    Unlike those of `row_fingerprints`, which tell apart what single precision does not, they are
+    the same for a table and for its copy after a cast.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n_rows, n_columns)
+        Rows.
+
+    Returns
+    -------
+    fingerprints : uint64 array of shape (n_rows,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kpp._fingerprints import rounded_fingerprints
+    >>> X = np.random.default_rng(0).normal(size=(5, 2))
+    >>> one, other = rounded_fingerprints(X), rounded_fingerprints(X.astype(np.float32))
+    >>> bool((one == other).all())
+    True
+    """
+    return _hashes(X)[1]
+
+
 def array_digest(values: Any) -> str:
     """Return 128 bits, as text, that tell an array of numbers, in its order, from any other.
 

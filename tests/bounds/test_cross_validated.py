@@ -84,6 +84,10 @@ def test_a_bound_by_hand():
     assert folds_kl([0.2], [50]) == pytest.approx(float(kl_inverse(0.2, math.log(20) / 50)))
     exact = binomtest(10, 50, alternative="less").proportion_ci(0.95, method="exact").high
     assert folds_binomial([10], [50]) == pytest.approx(exact, rel=1e-9)
+    for bound in (folds_kl, folds_binomial):
+        for wrong in (([1, 0], [10]), ([1], [10, 10]), (1, 10), ([], []), ([[1]], [[10]])):
+            with pytest.raises(ValueError, match=f"{bound.__name__} needs"):
+                bound(*wrong)
     assert folds_kl([1.0] * 3, [5] * 3) == folds_binomial([5] * 3, [5] * 3) == 1.0
 
 
@@ -412,6 +416,9 @@ def test_the_model_itself_by_rows_without_labels():
         rows = (fresh, said) if other["sample"] == "test" else (X, y)
         with pytest.raises(ValueError, match="unlabelled"):
             risk_bounds(model, *rows, unlabelled=fresh, **other)
+    number, X, y = fitted("numbers")
+    with pytest.raises(ValueError, match="unlabelled rows are of use for a classifier"):
+        risk_bounds(number, X, y, y_range=(-9.0, 9.0), unlabelled=fresh)
 
 
 def test_predictions_of_what_is_bounded():
@@ -441,6 +448,13 @@ def test_predictions_of_what_is_bounded():
     assert not np.array_equal(by_key, bounded_prediction(model, X, report[0], key=8))
     with pytest.raises(ValueError, match="whole number"):
         bounded_prediction(model, X, report[0], key=-1)
+    # A cast table has the same rows.
+    cast = bounded_prediction(model, X.astype(np.float32), report[0], key=7)
+    assert (cast == by_key).mean() > 0.98  # but for rows next to a threshold
+    with pytest.raises(ValueError, match="key or random_state"):
+        bounded_prediction(model, X, report[0], key=7, random_state=0)
+    with pytest.raises(ValueError, match="this bound is of another: vote"):
+        bounded_prediction(model, X, report["cross-validated vote"], key=7)
     number, X, y = fitted("numbers")
     bound = risk_bounds(number, X, y, y_range=(-1.0, 1.0))[0]
     parts = number.fold_predictors_.scores(number.at(X))[:, :, 0]
@@ -448,6 +462,39 @@ def test_predictions_of_what_is_bounded():
     np.testing.assert_allclose(bounded_prediction(number, X, bound), expected, rtol=1e-12)
     with pytest.raises(ValueError, match="cross-validated"):
         bounded_prediction(KPPRegressor("extra-trees", n_estimators=3).fit(X, y), X, bound)
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"cv": 5}, "it counts 5 folds, and the model has 3"),
+        ({"alpha": "auto"}, "it counts 13 candidates, and the model has 1"),
+        ({"n_rows": 149}, "it counts 149 rows, and the model has 150"),
+    ],
+)
+def test_a_bound_of_another_model_is_refused(other, words):
+    X, y = rows_of("two")
+    n_rows = other.pop("n_rows", len(y))
+    model = KPPClassifier("extra-trees", **(SMALL | {"alpha": 0.1})).fit(X, y)
+    another = KPPClassifier("extra-trees", **(SMALL | {"alpha": 0.1} | other))
+    another.fit(X[:n_rows], y[:n_rows])
+    for bound in risk_bounds(another, X[:n_rows], y[:n_rows]):
+        assert len(bounded_prediction(another, X, bound)) == len(X)
+        with pytest.raises(ValueError, match=words):
+            bounded_prediction(model, X, bound)
+
+
+def test_what_is_no_bound_of_the_task_is_refused():
+    model, X, y = fitted("two")
+    number, X_numbers, y_numbers = fitted("numbers")
+    (of_numbers,) = risk_bounds(number, X_numbers, y_numbers, y_range=(-9.0, 9.0))
+    with pytest.raises(ValueError, match="of numbers, and this is a model of classes"):
+        bounded_prediction(model, X, of_numbers)
+    with pytest.raises(ValueError, match="of classes, and this is one of numbers"):
+        bounded_prediction(number, X_numbers, risk_bounds(model, X, y)[0])
+    for wrong in ("cross-validated vote", None, risk_bounds(model, X, y)):
+        with pytest.raises(TypeError, match="bound must be a Bound"):
+            bounded_prediction(model, X, wrong)
 
 
 # What holds.
@@ -492,6 +539,7 @@ def test_the_part_by_a_key_is_as_if_drawn():
     for own in drawn:
         assert np.abs(np.bincount(own, minlength=3) / 3000 - 1 / 3).max() < 4 * 0.0086
     assert abs(np.mean(drawn[0] == drawn[1]) - 1 / 3) < 4 * 0.0086
+    np.testing.assert_array_equal(_by_row(X.astype(np.float32), 0, 3), drawn[0])
     twice = np.vstack([X[:5], X[:5]])
     assert np.array_equal(_by_row(twice, 3, 3)[:5], _by_row(twice, 3, 3)[5:])
 

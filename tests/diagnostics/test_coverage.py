@@ -186,3 +186,10 @@ def test_display(regressor, classifier):
     with pytest.raises(ValueError, match="kind"):
         CoverageDisplay.from_estimator(regressor, X, y, kind="other")
     plt.close("all")
+
+
+@pytest.mark.parametrize("n_bins", [0, -1, 2.5, True, "5"])
+def test_bins_are_counted(regressor, n_bins):
+    X, y = (own[200:] for own in numbers())
+    with pytest.raises(ValueError, match="n_bins is a whole number of at least 1"):
+        measure_coverage(regressor, X, y, n_bins=n_bins)

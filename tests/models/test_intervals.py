@@ -658,3 +658,25 @@ def test_results_print(regressor, classifier):
     assert repr(sets).startswith("PredictionSets(n_rows=150")
     assert "FAILS" in str(sets)
     assert found._repr_html_()
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "quantile", "poisson", "log"])
+@pytest.mark.parametrize("way", ["honest", "regrown"])
+def test_the_fit_of_a_fold_at_one_given_alpha_does_not_know_its_labels(way, loss):
+    # How far a search goes depends on the labels of all folds: where there is one alpha, none is.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    y = rng.poisson(np.exp(0.5 * X[:, 0])).astype(float)
+    own = {"regime": "honest"} if way == "honest" else {"alpha_selection": way}
+    own |= {"n_estimators": 5, "alphas": [0.1], "cv": KFold(4), "random_state": 0}
+    kind, given = (KPPClassifier, {}) if loss == "log" else (KPPRegressor, {"loss": loss})
+    given |= {"huber_delta": 1.0} if loss == "huber" else {}
+    y = (y > 0).astype(int) if loss == "log" else y
+    before = kind("extra-trees", **own, **given).fit(X, y)
+    for p, (_, test) in enumerate(before.folds_):
+        moved = y.copy()
+        moved[test] = 1 - y[test] if loss == "log" else 3 * y[test] + 1
+        after = kind("extra-trees", **own, **given).fit(X, moved)
+        one, two = (m.fold_predictors_.scores(m.at(X)) for m in (before, after))
+        assert one[p] == pytest.approx(two[p], rel=1e-12)
+        assert not np.allclose(one[p - 1], two[p - 1], rtol=1e-6)

@@ -328,3 +328,77 @@ def test_what_is_refused_of_targets_and_offsets():
     several = fitted("quantile", X, y, quantile=[0.1, 0.9], alpha=1.0)
     with pytest.raises(RefusedError, match="2 quantiles"):
         kpp.diagnose(several, X, y, sample="train")
+
+
+@pytest.mark.parametrize("regime", ["shared", "honest", "cross-validated"])
+@pytest.mark.parametrize("loss", ["poisson", "quantile", "huber"])
+def test_the_chosen_alpha_has_the_best_of_the_scores_that_are_reported(loss, regime):
+    # Of few noisy rows the scores of several alphas are close, and the fits of the search loose:
+    # solved further the best one of a search is not always the best.
+    for seed in range(6):
+        X, y, _, _ = draw(seed, n_rows=60)
+        y = target_of(loss, y, np.round(np.abs(3 * y)))
+        model = fitted(loss, X, y, regime=regime, cv=4)
+        assert model.alphas_[len(model.alphas_) - 1 - model.cv_scores_[::-1].argmax()] == (
+            pytest.approx(model.alpha_, rel=1e-12)
+        )
+
+
+@pytest.mark.parametrize("loss", ["poisson", "quantile"])
+def test_a_smaller_tol_makes_the_scores_of_the_search_closer(loss):
+    X, y, counts, _ = draw(3, n_rows=100)
+    y = target_of(loss, y, counts)
+    model = fitted(loss, X, y, tol=1e-8)
+    best = int(np.argmin(np.abs(np.log(model.alphas_ / model.alpha_))))
+    near = slice(max(0, best - 2), best + 3)
+    alone = [
+        fitted(loss, X, y, tol=1e-10, alphas=[alpha]).cv_scores_[0] for alpha in model.alphas_[near]
+    ]
+    np.testing.assert_allclose(model.cv_scores_[near], alone, rtol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [
+        (np.full(200, 800.0), r"from -100 to 100; got 800 in row 0, and 200 such numbers of 200"),
+        (np.full(200, -800.0), "got -800 in row 0"),
+        (np.r_[np.zeros(199), -np.inf], "got -inf in row 199, and 1 such"),
+        (np.full(200, np.nan), "got nan in row 0"),
+        (0.5, r"one number for each of the 200 rows, shape \(200,\); got shape \(\)"),
+        (["long"] * 200, "offset must be numbers, the logarithm of the exposure of each row"),
+        ([None] * 200, "got list that holds others|got nan"),
+        ([[1.0], [1.0, 2.0]], "offset must be numbers"),
+    ],
+)
+def test_an_offset_that_is_no_logarithm_of_an_exposure_is_refused_as_such(offset, words):
+    X, _, counts, _ = draw(21)
+    model = fitted("poisson", X, counts, alpha=1.0, n_estimators=3)
+    for ask in (
+        lambda: clone(model).fit(X, counts, offset=offset),
+        lambda: model.predict(X, offset=offset),
+        lambda: model.predict_interval(X, offset=offset),
+        lambda: model.score(X, counts, offset=offset),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ask()
+
+
+def test_a_scorer_by_name_does_not_go_with_several_quantiles():
+    X, y, _, _ = draw(22, n_rows=60)
+
+    def model(**parameters):
+        return fitted("quantile", X, y, n_estimators=3, quantile=[0.2, 0.8], **parameters)
+
+    for forest in FORESTS:
+        with pytest.raises(ValueError, match=r"there are 2 quantiles of it\. Leave scoring=None"):
+            model(forest=forest, scoring="r2")
+    # Where nothing is chosen it is not looked at, and a callable may know what to do.
+    assert model(alpha=1.0, scoring="r2").alpha_ == 1.0
+    width = model(scoring=lambda own, X, y: -float(np.ptp(own.predict(X), axis=1).mean()))
+    assert width.predict(X).shape == (60, 2)
+
+
+def test_true_is_no_threshold():
+    X, y, _, _ = draw(23, n_rows=60)
+    with pytest.raises(ValueError, match="huber_delta must be None or positive and finite; got T"):
+        fitted("huber", X, y, huber_delta=True)

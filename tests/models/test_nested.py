@@ -359,3 +359,12 @@ def test_a_threshold_of_every_part_by_itself_voids_no_interval():
         settings = NESTED | {"alpha_selection": selection, "cv": 3, "loss": "huber"}
         model = KPPRegressor("extra-trees", **settings, alphas=[0.1]).fit(X, y)
         assert model.predict_interval(X + 1, 0.9).is_guarantee is holds
+
+
+def test_a_part_with_too_few_rows_is_named():
+    X, y = np.arange(6.0).reshape(3, 2), np.arange(3.0)
+    model = KPPRegressor("extra-trees", **(NESTED | {"cv": 2}))
+    with pytest.raises(ValueError, match=r"among the rows without fold 0 .*'nested'.*; got 1"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="at least 2 groups among the rows without fold 0"):
+        model.fit(np.vstack([X, X]), np.tile(y, 2), groups=[0, 0, 0, 1, 1, 1])

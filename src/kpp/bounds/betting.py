@@ -6,11 +6,12 @@ Somebody who believes that the mean of losses in [0, 1] is p bets, row by row, a
 .. math:: K(p) = \sum_j \pi_j \prod_i \bigl(1 + \lambda_j (p - X_i)\bigr), \qquad
     0 < \lambda_j \le 1, \quad \sum_j \pi_j = 1
 
-is what becomes of a capital of 1, divided over several shares. No factor is negative. If p is the
-mean, a fair game leaves :math:`E\,K(p) = 1`, and :math:`P(K(p) \ge 1/\delta) \le \delta`: values of
-p that would have made one rich are refuted (Waudby-Smith and Ramdas 2024). Chernoff's bound allows
-for losses that are 0 or 1, with the variance of a coin; those of squared errors and of
-probabilities vary far less.
+is what becomes of a capital of 1, divided over several shares. Here they are 1, 1/2, 1/4, ..., and
+the parts of the capital that bet them are 1/2, 1/4, 1/8, ... (the last two alike, so that they add
+up to 1). No factor is negative. If p is the mean, a fair game leaves :math:`E\,K(p) = 1`, and
+:math:`P(K(p) \ge 1/\delta) \le \delta`: values of p that would have made one rich are refuted
+(Waudby-Smith and Ramdas 2024). Chernoff's bound allows for losses that are 0 or 1, with the
+variance of a coin; those of squared errors and of probabilities vary far less.
 """
 
 from __future__ import annotations

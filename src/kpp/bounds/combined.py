@@ -10,11 +10,12 @@ from scipy.special import softmax
 from sklearn.utils import check_random_state
 
 from kpp._checks import RefusedError
-from kpp._fingerprints import row_fingerprints
+from kpp._fingerprints import rounded_fingerprints
 from kpp._typing import AnyArray, FloatArray
 from kpp.bounds.predictors import with_both_scores
 from kpp.bounds.results import Bound
-from kpp.models.asking import ask
+from kpp.models.asking import Question, ask
+from kpp.models.fold_predictors import FoldPredictors
 from kpp.models.intervals import predictors_of
 
 # What `Bound.details["combined"]` says.
@@ -107,15 +108,22 @@ def bounded_prediction(
     random_state : int, RandomState or None
         For the bound of a fold that is drawn at random: it is drawn anew in every call.
     key : int, optional
-        For the same bound: draw the fold once for each distinct row, by its values and this
-        number. A row then has one answer in all calls. The bound is of the mean over keys, so take
-        one without looking at answers.
+        For the same bound, and instead of `random_state`: draw the fold once for each distinct row,
+        by its values in single precision and this number. A row then has one answer in all calls,
+        also after a cast. The bound is of the mean over keys, so take one without looking at
+        answers.
 
     Returns
     -------
     prediction : array of shape (n_rows,) or (n_rows, n_classes)
         Labels for a bound of the 0/1 error, probabilities for one of the log loss or the Brier
         score, numbers for one of the squared loss.
+
+    Raises
+    ------
+    RefusedError
+        Where the bound is not of this model, as far as numbers of folds, rows and candidates tell,
+        and where `key` has nothing to draw, or stands beside `random_state`.
 
     Examples
     --------
@@ -129,6 +137,11 @@ def bounded_prediction(
     [0, 0, 0]
     """
     question = ask(model)
+    if not isinstance(bound, Bound):
+        raise TypeError(
+            "bound must be a Bound, as risk_bounds(model, X, y)[name] is; got "
+            f"{type(bound).__name__} {bound!r}."
+        )
     how: str | None = bound.details.get("combined")
     clip: Any = bound.details.get("clip")
     if not question.regime.leaves_folds_out or how is None:
@@ -136,10 +149,17 @@ def bounded_prediction(
             "bounded_prediction takes a model of regime='cross-validated' and a bound that "
             "risk_bounds has given for the rows of its fit."
         )
+    predictors = predictors_of(question.model, "bounded_prediction")
+    _check_is_of(bound, question, predictors)
+    if key is not None and how != RANDOM:
+        raise RefusedError(
+            f"key draws one fold's predictor for each row, and this bound is of another: {how}."
+        )
+    if key is not None and random_state is not None:
+        raise RefusedError("Give key or random_state: each says how the fold is drawn.")
     rows = question.rows(X)
     if how == MODEL:
         return np.asarray(question.model.predict(rows))
-    predictors = predictors_of(question.model, "bounded_prediction")
     scores, classes = predictors.scores(rows), predictors.classes
     if classes is None:
         low, high = clip
@@ -161,11 +181,35 @@ def bounded_prediction(
     return np.asarray(classes[chosen[drawn, np.arange(n_rows)]])
 
 
+def _check_is_of(bound: Bound, question: Question, predictors: FoldPredictors) -> None:
+    """Refuse a bound whose figures are not those of the model."""
+    is_numbers = bound.details["combined"] == CLIPPED
+    if is_numbers != (predictors.classes is None):
+        kinds = ("numbers", "a model of classes") if is_numbers else ("classes", "one of numbers")
+        raise RefusedError(f"This bound is of {kinds[0]}, and this is {kinds[1]}.")
+    own = {
+        "folds": predictors.n_folds,
+        "rows": len(predictors.fold_of_row),
+        "candidates": question.model.fit_record_.n_candidates,
+    }
+    of_bound = {
+        "folds": bound.details.get("n_folds"),
+        "rows": bound.n_rows,
+        "candidates": bound.details.get("N"),
+    }
+    for what, n in own.items():
+        if of_bound[what] != n:
+            raise RefusedError(
+                f"This bound is of another model: it counts {of_bound[what]} {what}, and the model "
+                f"has {n}. Take one that risk_bounds has given for this model."
+            )
+
+
 def _by_row(X: Any, key: int, n_folds: int) -> AnyArray:
-    """A fold for each row, as if drawn once for all rows that are equal; shape (n_rows,)."""
+    """A fold for each row, as if drawn once for all that are equal in single precision."""
     if not isinstance(key, int | np.integer) or key < 0:
         raise RefusedError(f"key must be a whole number of at least 0; got {key!r}.")
-    prints = row_fingerprints(X).tolist()
+    prints = rounded_fingerprints(X).tolist()
     drawn = {
         own: int.from_bytes(blake2b(f"{key}:{own}".encode(), digest_size=8).digest(), "little")
         for own in set(prints)

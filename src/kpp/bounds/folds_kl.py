@@ -126,8 +126,14 @@ def folds_binomial(
     >>> round(folds_binomial([40] * 5, [400] * 5), 4)
     0.1359
     """
+    if np.shape(n_errors) != np.shape(fold_sizes) or np.ndim(fold_sizes) != 1:
+        raise ValueError(
+            "folds_binomial needs a count of errors and a number of rows for each fold; got shapes "
+            f"{np.shape(n_errors)} and {np.shape(fold_sizes)}."
+        )
+    if not len(fold_sizes):
+        raise ValueError("folds_binomial needs the errors of at least one fold.")
     k, n = checked_counts(n_errors, fold_sizes)
-    _checked(k / n, n)
     price = price_of(n_candidates, delta)
     if len(n) <= MOST_ONE_BY_ONE:
         return float(held_out_binomial(k, n, float(np.exp(-price)) / len(n)).mean())

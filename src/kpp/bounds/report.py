@@ -117,7 +117,13 @@ def risk_bounds(
         question, X, y, sample, groups=groups, independent_duplicates=independent_duplicates
     )
     is_regression = data.n_classes == 0
-    if sample == "fit" and question.regime.leaves_folds_out:
+    of_left_out = sample == "fit" and question.regime.leaves_folds_out
+    if unlabelled is not None and (is_regression or not of_left_out):
+        raise RefusedError(
+            "unlabelled rows are of use for a classifier with sample='fit' of "
+            "regime='cross-validated' alone."
+        )
+    if of_left_out:
         if ball is not None:
             raise RefusedError(
                 "radius belongs to the paper's bounds, and on the rows of a cross-validated fit "
@@ -125,10 +131,6 @@ def risk_bounds(
                 "out, or use sample='test'."
             )
         return cross_validated_bounds(data, delta, limits, unlabelled)
-    if unlabelled is not None:
-        raise RefusedError(
-            "unlabelled rows are of use for sample='fit' of regime='cross-validated' alone."
-        )
     if data.by_folds:
         found = _by_folds(data, delta, limits, ball)
     else:

@@ -12,7 +12,7 @@ from kpp.dask.data import DaskData
 from kpp.dask.losses import RowsLoss, class_weights, sum_of_merits
 from kpp.dask.maps import DaskMap
 from kpp.dask.rows import Rows, add
-from kpp.models.selection import CHOOSING, SEARCH_PRODUCTS, LayerSettings, search
+from kpp.models.selection import CHOOSING, SEARCH_PRODUCTS, LayerSettings, search, settle
 from kpp.solvers.losses import LogLoss
 from kpp.solvers.newton import NewtonProblem
 from kpp.solvers.problem import LinearProblem, Solutions
@@ -137,10 +137,12 @@ def fit_layer(
         maps = [block] * n_folds if groups is None else groups
         is_relative = is_relative and groups is not None
         board = DaskBoard(data, fold, maps, settings, unit, is_relative=is_relative)
-        taus, cv_scores, best = search(board, settings, unit)
+        taus, cv_scores, residual = search(board, settings, unit)
+        best, kept = settle(board, settings, taus, cv_scores, residual)
+        out_of_fold, layers = kept
+        board.release()
         alpha = float(taus[best] * unit)
         alphas = taus * unit
-        out_of_fold, layers, cv_scores[best] = board.keep(float(taus[best]))
     settings.progress(FITTING, 0, 1)
     problem = pose(data, block, data.weight, settings)
     if layers:
@@ -219,7 +221,7 @@ class DaskBoard:
 
     def pilot(self, taus: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The same on the test rows of the first fold alone."""
-        tol = self._settings.task.loss.search_tol
+        tol = self._settings.search_tol
         sums, weight, residual = self._merits(0, taus, tol, SEARCH_PRODUCTS)
         return sums / weight, residual
 
@@ -227,14 +229,14 @@ class DaskBoard:
         """Solve for some taus from above in all other folds, so that others start close by."""
         for q in range(1, self.n_folds):
             if len(taus):
-                self._solve(q, taus, self._settings.task.loss.search_tol, SEARCH_PRODUCTS)
+                self._solve(q, taus, self._settings.search_tol, SEARCH_PRODUCTS)
 
-    def keep(self, tau: float) -> tuple[Rows, list[FoldLayer], float]:
-        """The out-of-fold scores at one tau, the layers that made them, and their merit."""
+    def keep(self, tau: float) -> tuple[tuple[Rows, list[FoldLayer]], float]:
+        """The out-of-fold scores at one tau with the layers that made them, and their merit."""
         data, loss = self._data, self._settings.task.loss
         kept, layers, total, weight = None, [], 0.0, 0.0
         for q, block in enumerate(self._maps):
-            solved = self._solve(q, np.array([tau]), loss.final_tol, None)
+            solved = self._solve(q, np.array([tau]), self._settings.final_tol, None)
             dual: Any = solved.dual[0]
             coef = block.coefficients(dual)
             scores = block.scores(coef) + solved.intercept[0]
@@ -246,11 +248,14 @@ class DaskBoard:
                 FoldLayer(dual, solved.intercept[0], float(solved.alphas[0]), solved.n_iter, coef)
             )
             kept.settle()
-            self._problems[q] = None  # its vectors are as long as the rows are many
         progress = self._settings.progress
         progress(CHOOSING, self.n_folds + 1, self.n_folds + 1)
         assert kept is not None
-        return kept, layers, total / weight
+        return (kept, layers), total / weight
+
+    def release(self) -> None:
+        """Let go of the solvers: their vectors are as long as the rows are many."""
+        self._problems = [None] * self.n_folds
 
     def _check_classes(self) -> None:
         """Refuse folds without which a class has no rows: its log-odds would have no end."""

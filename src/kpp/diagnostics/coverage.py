@@ -140,11 +140,13 @@ def measure_coverage(
     if not isinstance(target, int | np.integer) or not 0 <= target < _n_targets(question):
         last = _n_targets(question) - 1
         raise ValueError(f"target is the number of a target, from 0 to {last}; got {target!r}.")
+    if not isinstance(n_bins, int | np.integer) or isinstance(n_bins, bool) or n_bins < 1:
+        raise ValueError(f"n_bins is a whole number of at least 1; got {n_bins!r}.")
     found = _ask(question, rows, coverage, options)
     inside, size = _inside(found, truth, target)
     by = _prediction(question, rows, found, target)
     order = np.argsort(by, kind="stable")
-    bins = np.array_split(order, max(1, min(int(n_bins), len(order))))
+    bins = np.array_split(order, min(int(n_bins), len(order)))
     return MeasuredCoverage(
         found=found,
         overall=_share(found.coverage, inside, size),

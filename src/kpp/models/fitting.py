@@ -14,8 +14,8 @@ from kpp.models.data import FitData
 from kpp.models.fits import BareFit, Center, LinearFit
 from kpp.models.fold_predictors import FoldPredictors, folds_of_rows
 from kpp.models.max_norm import within_norm
-from kpp.models.plans import FitPlan
-from kpp.models.selection import FoldSolution, LayerSettings, Selection, select
+from kpp.models.plans import FitPlan, Layer
+from kpp.models.selection import FoldSolution, LayerSettings, Selection, last_best, select
 from kpp.scores import AdditiveForest
 from kpp.solvers import Solutions
 
@@ -149,24 +149,38 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
     own_forests = all(fold.part.rows is None for fold in plan.folds)
     held_out = [fold.test for fold in plan.folds] if own_forests else None
     plan.folds.clear()  # their leaf ids are not needed any more
-    solved, alphas = [], []
-    for q, (layer, own_unit) in enumerate(zip(layers, units, strict=True)):
-        progress(FITTING, q, len(layers))
-        alphas.append(_alpha(settings, selection, own_unit))
-        own = layer.rows
-        part_offset = None if offset is None else offset[own]
-        problem = settings.pose(layer.map, target[own], weight[own], part_offset)
-        if selection is not None and len(layers) == 1:
-            problem.start_at(*_first_guess(selection.solutions, weight, alphas[-1], settings))
-        if selection is not None:
-            # The folds' maps hold leaf ids of their own; what is kept of them are parts of the
-            # model's map.
-            selection.solutions.clear()
-        found = problem.solve(np.array([alphas[-1]]), tol=settings.tol, max_iter=settings.max_iter)
+    guess = None
+    if selection is not None:
+        if len(layers) == 1:
+            alpha = _alpha(settings, selection, units[0])
+            guess = _first_guess(selection.solutions, weight, alpha, settings)
+        # The folds' maps hold leaf ids of their own; what is kept of them are parts of the
+        # model's map.
+        selection.solutions.clear()
+    tried: dict[int, tuple[list[Solutions], list[float], FloatArray]] = {}
+    while True:
+        alphas = [_alpha(settings, selection, own) for own in units]
+        solved = _solve_layers(layers, alphas, target, weight, offset, settings, guess)
+        if not plan.layers_are_folds:
+            break
+        # The layers themselves, each solved anew: what a search leaves behind in a solver depends
+        # on the points that it has gone through, and so on all folds.
+        out_of_fold = np.empty((len(rows), settings.task.loss.n_scores))
+        for layer, found, test, own in zip(layers, solved, at_tests, tests, strict=True):
+            out_of_fold[own] = layer.map.gram_matvec(found.dual[0], at=test) + found.intercept[0]
+        if selection is None:
+            break
+        tried[selection.best] = solved, alphas, out_of_fold
+        merit = settings.task.merit(target, out_of_fold, weight, settings.scoring)
+        selection.cv_scores[selection.best] = merit
         if settings.max_norm is not None:
-            found = within_norm(problem, found, layer.map, settings, tol=settings.tol)
-            alphas[-1] = float(found.alphas[0])
-        solved.append(found)
+            break  # of the alphas that the norm asks for, not of the grid
+        # Where another alpha has a better score than this one's by now, it is solved to the end,
+        # too. The choice is among the same candidates, so that it costs a bound nothing.
+        selection = replace(selection, best=last_best(selection.cv_scores))
+        if selection.best in tried:
+            solved, alphas, out_of_fold = tried[selection.best]
+            break
     progress(FITTING, len(layers), len(layers))
     # Layers have maps of their own, side by side in the model's: their average has the coefficients
     # c_q w_q on block q and the intercept sum_q c_q b_q.
@@ -199,15 +213,7 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         vars(fits[0])["node_coef"] = node_coef  # kept once
     cv_scores = None if selection is None else selection.cv_scores
     if plan.layers_are_folds:
-        # The layers themselves, each solved anew: what a search leaves behind in a solver depends
-        # on the points that it has gone through, and so on all folds.
         fold_fits = [replace(fit, share=1.0) for fit in fits]
-        out_of_fold = np.empty((len(rows), shares.shape[1]))
-        for layer, found, test, own in zip(layers, solved, at_tests, tests, strict=True):
-            out_of_fold[own] = layer.map.gram_matvec(found.dual[0], at=test) + found.intercept[0]
-        if selection is not None and cv_scores is not None:
-            merit = settings.task.merit(target, out_of_fold, weight, settings.scoring)
-            cv_scores[selection.best] = merit
     if fold_fits is not None and out_of_fold is not None:
         fold_predictors = FoldPredictors(
             fits=fold_fits,
@@ -243,6 +249,32 @@ def fit_plan(plan: FitPlan, data: FitData, settings: LayerSettings) -> FittedPla
         # All points of the grid that the search might have gone through, not those that it has.
         n_candidates=1 if selection is None else len(settings.grid(1.0)),
     )
+
+
+def _solve_layers(
+    layers: list[Layer],
+    alphas: list[float],
+    target: AnyArray,
+    weight: FloatArray,
+    offset: FloatArray | None,
+    settings: LayerSettings,
+    guess: tuple[FloatArray, FloatArray] | None,
+) -> list[Solutions]:
+    """Solve every layer at its alpha, raised in place where the norm asks for it."""
+    solved = []
+    for q, layer in enumerate(layers):
+        settings.progress(FITTING, q, len(layers))
+        own = layer.rows
+        part_offset = None if offset is None else offset[own]
+        problem = settings.pose(layer.map, target[own], weight[own], part_offset)
+        if guess is not None:
+            problem.start_at(*guess)
+        found = problem.solve(np.array([alphas[q]]), tol=settings.tol, max_iter=settings.max_iter)
+        if settings.max_norm is not None:
+            found = within_norm(problem, found, layer.map, settings, tol=settings.tol)
+            alphas[q] = float(found.alphas[0])
+        solved.append(found)
+    return solved
 
 
 def _alpha(settings: LayerSettings, selection: Selection | None, unit: float) -> float:

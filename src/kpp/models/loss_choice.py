@@ -18,6 +18,9 @@ LOSSES = ("squared", "huber", "quantile", "poisson")
 HUBER_DEVIATIONS = 1.35
 # Of the median of absolute deviations to the standard deviation, for a normal distribution.
 MEDIAN_TO_DEVIATION = 1.4826
+# No exposure is a number with more than so many times e in it, or in its inverse: 3e43. Larger
+# ones are a mistake, as exposures of which no logarithm was taken.
+LARGEST_OFFSET = 100.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,9 @@ class LossChoice:
         if not quantiles or len(set(quantiles)) < len(quantiles):
             raise ValueError(f"quantile must be different numbers; got {model.quantile!r}.")
         delta = model.huber_delta
-        valid = isinstance(delta, int | float | np.number) and 0 < delta < np.inf
+        # True would count as a threshold of 1.
+        is_number = isinstance(delta, int | float | np.number) and not isinstance(delta, bool)
+        valid = is_number and 0 < delta < np.inf
         if delta is not None and not valid:
             raise ValueError(f"huber_delta must be None or positive and finite; got {delta!r}.")
         return cls(
@@ -83,6 +88,16 @@ class LossChoice:
                     "loss='poisson' predicts the logarithm of a mean, and all of y is 0: there is "
                     "none."
                 )
+
+    def check_scoring(self, scoring: Any) -> None:
+        """Refuse a scorer by name where a prediction is several quantiles."""
+        if self.name == "quantile" and len(self.quantiles) > 1 and isinstance(scoring, str):
+            raise ValueError(
+                f"scoring={scoring!r} compares each target with one prediction, and there are "
+                f"{len(self.quantiles)} quantiles of it. Leave scoring=None, which is the mean "
+                "pinball loss of all of them, fit a model for each, or give a callable "
+                "(estimator, X, y) that takes predictions with a column for each quantile."
+            )
 
     def shape(self, n_targets: int, *, is_single: bool) -> tuple[int, bool]:
         """Return the number of scores, and whether a prediction is one number."""
@@ -126,3 +141,49 @@ class LossChoice:
         # are.
         scale = MEDIAN_TO_DEVIATION * median_away if median_away > 0 else mean_away
         return HuberLoss(HUBER_DEVIATIONS * scale if scale > 0 else 1.0, is_read=True)
+
+
+def check_offset(loss: Loss | None, offset: Any, n_rows: int) -> FloatArray:
+    """Return the logarithms of exposures as numbers; refuse what can be none.
+
+    Parameters
+    ----------
+    loss : Loss, optional
+        Of the model.
+    offset : array-like of shape (n_rows,)
+        As the caller gave it.
+    n_rows : int
+        Number of rows.
+
+    Returns
+    -------
+    offset : array of shape (n_rows,)
+    """
+    if not isinstance(loss, PoissonLoss):
+        raise ValueError(
+            "offset is the logarithm of an exposure, and goes with loss='poisson'. For another "
+            "loss subtract it from y."
+        )
+    try:
+        given = np.asarray(offset)
+        if given.dtype.kind in "USb":
+            raise TypeError
+        values = given.astype(np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "offset must be numbers, the logarithm of the exposure of each row; got "
+            f"{type(offset).__name__} that holds others."
+        ) from None
+    if values.shape != (n_rows,):
+        raise ValueError(
+            f"offset must have one number for each of the {n_rows} rows, shape ({n_rows},); got "
+            f"shape {values.shape}."
+        )
+    wrong = np.flatnonzero(~(np.abs(values) <= LARGEST_OFFSET))
+    if len(wrong):
+        raise ValueError(
+            "offset is the logarithm of an exposure, a number from "
+            f"{-LARGEST_OFFSET:g} to {LARGEST_OFFSET:g}; got {values[wrong[0]]:g} in row "
+            f"{wrong[0]}, and {len(wrong)} such numbers of {n_rows}."
+        )
+    return values

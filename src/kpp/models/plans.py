@@ -164,11 +164,14 @@ class Splitter:
     is_stratified : bool
         Whether a number means folds with the same shares of the classes; with groups it means
         folds of whole groups.
+    without_fold : int, optional
+        Where the rows are those of a part, the fold that they are without, for messages.
     """
 
     cv: Any
     random_state: Any
     is_stratified: bool
+    without_fold: int | None = None
 
     def split(self, data: FitData) -> Splits:
         """Train and test rows of every fold; every row is in one test fold."""
@@ -205,6 +208,13 @@ class Splitter:
         kinds = KINDS_OF_FOLDS.items()
         return next((kind for kind, known in kinds if type(self.cv) in known), "given")
 
+    @property
+    def _whose(self) -> str:
+        if self.without_fold is None:
+            return ""
+        # A part chooses for itself on the rows that it has: fewer than were given.
+        return f" among the rows without fold {self.without_fold} (alpha_selection='nested')"
+
     def _splitter(self, data: FitData) -> tuple[Any, AnyArray | None]:
         labels = data.labels
         if not isinstance(self.cv, int | np.integer):
@@ -214,14 +224,16 @@ class Splitter:
         random = check_random_state(self.random_state)
         n_rows = len(labels)
         if n_rows < 2:
-            raise ValueError(f"alpha='auto' needs at least 2 rows for its folds; got {n_rows}.")
+            raise ValueError(
+                f"alpha='auto' needs at least 2 rows for its folds{self._whose}; got {n_rows}."
+            )
         if data.groups is not None:
             groups = group_codes(data.groups)
             n_groups = int(groups.max()) + 1
             if n_groups < 2:
                 raise ValueError(
-                    "Folds of whole groups need at least 2 groups, and these rows are of one: give "
-                    "alpha as a number, or more groups."
+                    f"Folds of whole groups need at least 2 groups{self._whose}, and these rows "
+                    "are of one: give alpha as a number, or more groups."
                 )
             return GroupKFold(min(self.cv, n_groups), shuffle=True, random_state=random), groups
         # StratifiedKFold refuses more folds than rows of the largest class.

@@ -422,9 +422,10 @@ class CrossValidated(CrossFit):
         """
         splits = self.splitter.split(data)
         parts: list[tuple[Regime, Grower]] = []
-        for seed in seeds_for(check_random_state(self.random_state), len(splits)):
+        seeds = seeds_for(check_random_state(self.random_state), len(splits))
+        for q, seed in enumerate(seeds):
             # Within a part nothing must be independent: its folds may follow its classes.
-            inner = Splitter(INNER_FOLDS, seed, is_stratified=bool(grower.classification))
+            inner = Splitter(INNER_FOLDS, seed, bool(grower.classification), without_fold=q)
             parts.append((Shared(inner, self.chooses_alpha), replace(grower, random_state=seed)))
         return NestedPlan(splits, parts)
 

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -29,6 +29,12 @@ from kpp.solvers import LinearProblem, Solutions, mean_squared_spread, pose
 # and taken further where the choice depends on it: first to this many products, then to twice
 # as many, and so on.
 SEARCH_PRODUCTS = 25
+# The tolerances of a loss for the search are those of a fit to this one, the default; a fit to a
+# smaller one searches as much more closely.
+USUAL_TOL = 1e-4
+# So many points on either side of the best are solved to the tolerance of the search, cut off or
+# not. To take them as far as the best itself would make fits of some hundred rows 10-20% slower.
+NEAR = 2
 DEFAULT_TAUS = np.logspace(-4, 2, 20)
 # Where every alpha costs products of its own, the grid is scored from above: first so many points,
 # then on until the last so many were worse than the best.
@@ -47,6 +53,8 @@ CHOOSING = "choosing alpha"
 EXTENSIONS, EXTENSION_POINTS = 2, 5
 
 
+# What a board keeps of the fits that were chosen.
+Kept = TypeVar("Kept", covariant=True)
 # From taus to merits, and how far each fit is from its solution.
 Grid = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
@@ -111,6 +119,16 @@ class LayerSettings:
         """
         task = self.task if target is None else self.task.scaled(target, weight)
         return task.loss.unit(mean_squared_spread(block, weight), weight)
+
+    @property
+    def search_tol(self) -> float:
+        """The tolerance to which fits are solved while alpha is looked for."""
+        return self.task.loss.search_tol * min(1.0, self.tol / USUAL_TOL)
+
+    @property
+    def final_tol(self) -> float:
+        """The tolerance of the fits that decide, and whose predictions are kept."""
+        return self.task.loss.final_tol * min(1.0, self.tol / USUAL_TOL)
 
     def grid(self, unit: float) -> FloatArray:
         """Return the relative alphas to try, rising."""
@@ -208,13 +226,12 @@ def select(
             own = settings.unit(fold.train, weight[rows], target[rows] if reads_anew else None)
         fits.append(_FoldFit(fold, target, weight, offset, settings, own))
     board = _FoldBoard(fits, target, weight, settings)
-    taus, merits, best = search(board, settings, unit, is_offset=offset is not None)
-    kept, solutions = board.keep(float(taus[best]))
-    merits[best] = board.merit(kept)
+    taus, merits, residual = search(board, settings, unit, is_offset=offset is not None)
+    best, (kept, solutions) = settle(board, settings, taus, merits, residual)
     return Selection(taus, merits, best, kept, solutions)
 
 
-class Board(Protocol):
+class Board(Protocol[Kept]):
     """The folds of a search, wherever their rows are."""
 
     @property
@@ -236,10 +253,13 @@ class Board(Protocol):
     def approach(self, taus: FloatArray) -> None:
         """Solve for some taus from above in all other folds, so that others start close by."""
 
+    def keep(self, tau: float) -> tuple[Kept, float]:
+        """The fits of a tau, to the tolerance of what is kept, and their merit."""
+
 
 def search(
-    board: Board, settings: LayerSettings, unit: float, *, is_offset: bool = False
-) -> tuple[FloatArray, FloatArray, int]:
+    board: Board[Any], settings: LayerSettings, unit: float, *, is_offset: bool = False
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Score a grid of taus, and extend it while its edge is best.
 
     Parameters
@@ -259,28 +279,33 @@ def search(
         The grid, rising.
     merits : array of shape (n_alphas,)
         Higher is better.
-    best : int
-        Position of the best.
+    residual : array of shape (n_alphas,)
+        How far the fits are from their solutions; `settle` takes those further that decide.
     """
     loss = settings.task.loss
 
     def grid(points: FloatArray) -> tuple[FloatArray, FloatArray]:
         # Another figure of merit may look at scores in ways in which a cut-off one misleads.
         limit = SEARCH_PRODUCTS if settings.scoring is None else None
-        merits, residual = board.merits(points, loss.search_tol, limit)
+        tol = settings.search_tol
+        merits, residual = board.merits(points, tol, limit)
         while limit is not None:
-            best = _last_best(merits)
+            best = last_best(merits)
             # Beyond the best one itself its lower neighbour must be right.
             open_ = np.arange(len(points)) >= best - 1
-            open_ &= residual > loss.search_tol
+            open_ &= residual > tol
             if not open_[: best + 1].any():
                 break
             # Beyond some hundred products the user's own max_iter is the limit.
             limit = 2 * limit if limit < 500 else None
-            merits[open_], residual[open_] = board.merits(points[open_], loss.search_tol, limit)
+            merits[open_], residual[open_] = board.merits(points[open_], tol, limit)
         return merits, residual
 
     taus = settings.grid(unit)
+    if settings.alphas is not None and len(taus) == 1:
+        # There is nothing to choose; and how far a search would go depends on all folds together,
+        # where intervals rest on the fit of a fold that knows nothing of its labels.
+        return taus, np.zeros(1), np.zeros(1)
     # Another figure of merit need not fall once it has begun to.
     by_loss = settings.alphas is None and settings.scoring is None and len(taus) > FIRST_POINTS
     may_grow = settings.alphas is None and settings.taus is None
@@ -291,7 +316,7 @@ def search(
     else:
         merits, residual = grid(taus)
     for extension in range(EXTENSIONS + 1):
-        best = _last_best(merits)
+        best = last_best(merits)
         if not may_grow or 0 < best < len(taus) - 1 or len(taus) < 2:
             break
         if merits[best] - merits[1 if best == 0 else -2] <= loss.negligible:
@@ -315,7 +340,48 @@ def search(
         if best != 0:
             pairs = [pair[::-1] for pair in pairs]
         taus, merits, residual = (np.concatenate(pair) for pair in pairs)
-    return taus, merits, best
+    return taus, merits, residual
+
+
+def settle(
+    board: Board[Kept],
+    settings: LayerSettings,
+    taus: FloatArray,
+    merits: FloatArray,
+    residual: FloatArray,
+) -> tuple[int, Kept]:
+    """Decide among the taus of a search, by the very scores that are reported.
+
+    Solved further, the best one of a search may turn out to be worse than the next: then that one
+    is solved further, too, until the best of all is one that was.
+
+    Parameters
+    ----------
+    board : Board
+        The folds.
+    settings : LayerSettings
+        Tolerances.
+    taus, merits, residual : arrays of shape (n_alphas,)
+        From `search`; merits and residuals are brought up to date in place.
+
+    Returns
+    -------
+    best : int
+        Position of the largest merit; of equal ones, that of the largest alpha.
+    kept : object
+        What the board keeps of its fits.
+    """
+    kept: dict[int, Kept] = {}
+    while (best := last_best(merits)) not in kept:
+        near = np.abs(np.arange(len(taus)) - best) <= NEAR
+        near &= residual > settings.search_tol
+        if near.any():
+            merits[near] = board.merits(taus[near], settings.search_tol, None)[0]
+            residual[near] = 0.0  # or as far as max_iter goes: not again
+            continue
+        kept[best], merits[best] = board.keep(float(taus[best]))
+        residual[best] = 0.0
+    return best, kept[best]
 
 
 @dataclass(frozen=True, eq=False)
@@ -364,8 +430,8 @@ class _FoldBoard:
         others = self.fits[1:]
         run_blocks(lambda q: others[q].approach(taus), len(others), self.settings.n_jobs)
 
-    def keep(self, tau: float) -> tuple[FloatArray, list[FoldSolution]]:
-        """The out-of-fold scores at one tau, and the fits that made them."""
+    def keep(self, tau: float) -> tuple[tuple[FloatArray, list[FoldSolution]], float]:
+        """The out-of-fold scores at one tau with the fits that made them, and their merit."""
         # The fits that are kept are those that made the predictions that are kept.
         fits, solutions = self.fits, {}
         kept = np.empty((len(self.weight), self.settings.task.loss.n_scores))
@@ -376,11 +442,17 @@ class _FoldBoard:
 
         run_blocks(keep, len(fits), self.settings.n_jobs)
         self.settings.progress(CHOOSING, len(fits) + 1, len(fits) + 1)
-        return kept, [solutions[q] for q in range(len(fits))]
+        return (kept, [solutions[q] for q in range(len(fits))]), self.merit(kept)
+
+
+def last_best(merits: FloatArray) -> int:
+    """Position of the best; of several equally good, the one with the largest alpha."""
+    # `argmax` takes the first of equals; backward that is the strongest penalty.
+    return len(merits) - 1 - int(np.argmax(merits[::-1]))
 
 
 def _around(
-    taus: FloatArray, board: Board, grid: Grid
+    taus: FloatArray, board: Board[Any], grid: Grid
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Find the best tau of one fold, and score all folds around it.
 
@@ -389,7 +461,7 @@ def _around(
     fold has many test rows, they see its best tau alone, once it is chosen.
     """
     tried, merits, _ = _downward(taus, board.pilot)
-    middle = len(taus) - len(tried) + _last_best(merits)
+    middle = len(taus) - len(tried) + last_best(merits)
     # At the edge of the grid all folds must see whether it goes on.
     if board.pilot_rows >= PILOT_ROWS and 0 < middle < len(taus) - 1:
         # The merit of all rows comes with the fits that are kept.
@@ -398,7 +470,7 @@ def _around(
     board.approach(taus[high:][::-1][::AROUND_STEP])
     found = grid(taus[low:high])
     while True:
-        best = _last_best(found[0])
+        best = last_best(found[0])
         if best < AROUND and low > 0:
             first, low = low, max(0, low - AROUND)
             pairs = zip(grid(taus[low:first]), found, strict=True)
@@ -418,19 +490,13 @@ def _downward(taus: FloatArray, grid: Grid) -> tuple[FloatArray, FloatArray, Flo
     """
     first = len(taus) - FIRST_POINTS
     found = grid(taus[first:])
-    while first > 0 and _last_best(found[0]) < FALLING_POINTS:
+    while first > 0 and last_best(found[0]) < FALLING_POINTS:
         below = max(0, first - FALLING_POINTS)
         pairs = zip(grid(taus[below:first]), found, strict=True)
         merits, residual = (np.concatenate(pair) for pair in pairs)
         found = merits, residual
         first = below
     return (taus[first:], *found)
-
-
-def _last_best(merits: FloatArray) -> int:
-    """Position of the best; of several equally good, the one with the largest alpha."""
-    # `argmax` takes the first of equals; backward that is the strongest penalty.
-    return len(merits) - 1 - int(np.argmax(merits[::-1]))
 
 
 class _FoldFit:
@@ -457,7 +523,7 @@ class _FoldFit:
     def grid(self, taus: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Score taus on the test rows of this fold alone."""
         settings, rows = self._settings, self.fold.test_rows
-        scores, residual = self.scores(taus, settings.task.loss.search_tol, SEARCH_PRODUCTS)
+        scores, residual = self.scores(taus, settings.search_tol, SEARCH_PRODUCTS)
         target, weight = self._target[rows], self._weight[rows]
         if not weight.any():
             weight = np.ones(len(rows))
@@ -467,7 +533,7 @@ class _FoldFit:
     def approach(self, taus: FloatArray) -> None:
         """Solve for some taus from above, so that others start close by."""
         if len(taus):
-            self._solve(taus, self._settings.task.loss.search_tol, SEARCH_PRODUCTS)
+            self._solve(taus, self._settings.search_tol, SEARCH_PRODUCTS)
 
     def scores(
         self, taus: FloatArray, tol: float, max_iter: int | None
@@ -482,7 +548,7 @@ class _FoldFit:
         Where the norm is limited, the fold's own alpha is raised as that of the final fit will be:
         the alpha that the final fit comes to would bring the labels of the fold in.
         """
-        settings, tol = self._settings, self._settings.task.loss.final_tol
+        settings, tol = self._settings, self._settings.final_tol
         solved = self._solve(np.array([tau]), tol, None)
         if settings.max_norm is not None:
             solved = within_norm(
