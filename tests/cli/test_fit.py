@@ -20,6 +20,8 @@ from kpp.io import describe, load
 from kpp.models.loss_choice import LOSSES
 from kpp.models.pipelines import has_learned
 from kpp.models.regimes import REGIMES
+from kpp.tables.numbers import short
+from kpp.tables.scores import WORDS
 
 FEW = ["--forest", "extra-trees", "--trees", "10", "--jobs", "1"]
 
@@ -365,6 +367,29 @@ def test_a_quantile_is_fitted_and_scored_by_its_loss(run, tmp_path, folder):
     shown = run("fit", folder / "reg.csv", *asked, *FEW)
     assert "quantile 0.5" in shown.out
     assert "mean pinball loss" in shown.out
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "quantile", "poisson"])
+@pytest.mark.parametrize("width", [60, 80])
+def test_scores_are_printed_whole(run, tmp_path, folder, monkeypatch, loss, width):
+    """Every name and every figure is there to the last character on a narrow terminal."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    asked = ["--target", "price", "--id", "id", "--loss", loss, "--out", tmp_path / "m.kpp"]
+    scores = run("fit", folder / "reg.csv", *asked, *FEW, "--json").data["scores"]
+    shown = run("fit", folder / "reg.csv", *asked, *FEW, "-q").out
+    assert max(map(len, shown.splitlines())) <= width
+    lines = [line.split() for line in shown.splitlines()]
+    table = lines[lines.index([]) + 1 :][: lines[lines.index([]) + 1 :].index([])]
+    words = [word for line in table for word in line]
+    samples = ("out_of_fold", "test", "baseline")
+    assert table[0] == "scores out of fold test rows a constant, test rows".split()
+    assert table[1] == ["rows", *(str(scores[sample]["n_rows"]) for sample in samples)]
+    for name in [name for name in scores["test"] if name in WORDS]:
+        values = [short(scores[sample][name]) for sample in samples]
+        assert set(values) <= set(words)
+        if width == 80:
+            assert [*WORDS[name].split(), *values] in table
+        assert set(WORDS[name].split()) <= set(words)
 
 
 def test_losses_that_do_not_go_with_the_target(run, tmp_path, folder):

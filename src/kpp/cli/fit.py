@@ -30,7 +30,7 @@ KEPT = (
 NAMES = {
     "out_of_fold": "out of fold",
     "test": "test rows",
-    "baseline": "a constant, on the test rows",
+    "baseline": "a constant, test rows",
 }
 
 
@@ -161,18 +161,18 @@ def _weights(weights: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def show_scores(scores: dict[str, Scores | None], terminal: Terminal) -> None:
-    """Print a table of scores, one line per sample."""
+    """Print a table of scores, one line per figure: their names are too long for heads."""
     known = [(NAMES[name], one) for name, one in scores.items() if one is not None]
     if not known:
         return
     figures = list(known[0][1].figures)
     terminal.table(
-        ["scores", "rows", *(WORDS[name] for name in figures)],
+        ["scores", *(name for name, _ in known)],
         [
-            [name, str(one.n_rows), *(short(one.figures[key]) for key in figures)]
-            for name, one in known
+            ["rows", *(str(one.n_rows) for _, one in known)],
+            *([WORDS[key], *(short(one.figures[key]) for _, one in known)] for key in figures),
         ],
-        right=range(1, 2 + len(figures)),
+        right=range(1, 1 + len(known)),
     )
 
 
