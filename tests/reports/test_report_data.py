@@ -39,6 +39,7 @@ from kpp.bounds import Assumption, Bound
 from kpp.diagnostics.intervals import wilson
 from kpp.models.pipelines import prepared, split_pipeline
 from kpp.reports import report_data
+from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.reports.page import render
 from kpp.reports.sections.bounds import level_words, sentence
 from kpp.reports.sections.picture import components
@@ -858,3 +859,35 @@ def test_equal_rows_are_counted_and_may_be_declared():
     declared = report_data(model, T, z, max_rows=1, independent_duplicates=True)
     assert declared["sections"]["bounds"]["duplicates"] == []
     assert bounds_by_name(declared, "test")["held-out kl"]["is_guarantee"]
+
+
+PARTS = {"regime": "cross-validated", "cv": 3, "n_estimators": 6, "random_state": 0}
+
+
+@pytest.mark.parametrize("alpha", ["auto", 1.0])
+@pytest.mark.parametrize("selection", ["nested", "fold-grown"])
+@pytest.mark.parametrize("forest", ["extra-trees", "several"])
+def test_every_section_says_alike_how_alpha_came_about(forest, selection, alpha):
+    _, X, y, train = made("binary")
+    several = [("a", "extra-trees"), ("b", ExtraTreesClassifier(6, max_depth=2))]
+    trees = several if forest == "several" else forest
+    model = KPPClassifier(trees, alpha=alpha, alpha_selection=selection, **PARTS).fit(*train)
+    found = report_data(model, X, y, train=train, max_rows=1, times=False)["sections"]
+    fitted, chosen = " ".join(found["fitted"]["sentences"]), found["alpha"]["text"]
+    note, shown = out_of_fold_note(model), model._repr_html_()
+    is_given = alpha != "auto"
+    assert ("as it was given" in fitted) == is_given
+    assert ("It was given, not chosen" in chosen) == is_given
+    assert ("alpha was given" in shown) == is_given
+    is_nested = selection == "nested" and not is_given
+    assert ("has chosen its" in fitted) == is_nested
+    assert ("means over the parts" in chosen) == is_nested
+    # Only folds that have chosen flatter what they have chosen.
+    assert ("optimistic" in note) == (selection != "nested" and not is_given)
+    if is_given or is_nested:
+        assert note.partition("which the model is. ")[2].startswith("That one predictor is scored")
+    if forest == "extra-trees" and selection == "fold-grown" and not is_given:
+        # The search has scored some of the values, and bounds count all.
+        assert model.fit_record_.n_candidates == 13
+        assert "chosen among 13 values" in fitted
+        assert (f"of which {len(model.alphas_)} were scored" in fitted) == (len(model.alphas_) < 13)
