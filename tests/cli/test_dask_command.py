@@ -117,6 +117,13 @@ def test_whole_groups_are_for_a_test_and_another_file_may_be(run, address, tmp_p
     assert done.data["test_score"] == pytest.approx(expected, rel=1e-9)
 
 
+def test_other_losses_are_refused_before_anything_is_asked(run):
+    asked = ["--target", "y", "--loss", "poisson", "--dask", "not-an-address:0"]
+    done = run("fit", "x.parquet", *asked)
+    assert done.code == 2
+    assert "--loss poisson does not go with --dask" in done.err
+
+
 def test_a_scheduler_that_does_not_answer_is_said(run, tmp_path, monkeypatch):
     monkeypatch.setattr("kpp.cli.dask.PATIENCE", "1s")
     done = run("fit", "x.parquet", "--target", "y", "--dask", "not-an-address:0")

@@ -20,6 +20,8 @@ from kpp.io import describe, load
 from kpp.models.loss_choice import LOSSES
 from kpp.models.pipelines import has_learned
 from kpp.models.regimes import REGIMES
+from kpp.tables.numbers import short
+from kpp.tables.scores import WORDS
 
 FEW = ["--forest", "extra-trees", "--trees", "10", "--jobs", "1"]
 
@@ -367,6 +369,98 @@ def test_a_quantile_is_fitted_and_scored_by_its_loss(run, tmp_path, folder):
     assert "mean pinball loss" in shown.out
 
 
+@pytest.mark.parametrize("loss", ["squared", "huber", "quantile", "poisson"])
+@pytest.mark.parametrize("width", [60, 80])
+def test_scores_are_printed_whole(run, tmp_path, folder, monkeypatch, loss, width):
+    """Every name and every figure is there to the last character on a narrow terminal."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    asked = ["--target", "price", "--id", "id", "--loss", loss, "--out", tmp_path / "m.kpp"]
+    scores = run("fit", folder / "reg.csv", *asked, *FEW, "--json").data["scores"]
+    shown = run("fit", folder / "reg.csv", *asked, *FEW, "-q").out
+    assert max(map(len, shown.splitlines())) <= width
+    lines = [line.split() for line in shown.splitlines()]
+    table = lines[lines.index([]) + 1 :][: lines[lines.index([]) + 1 :].index([])]
+    words = [word for line in table for word in line]
+    samples = ("out_of_fold", "test", "baseline")
+    assert " ".join(table[0]) == "scores out of fold test rows a constant, test rows"
+    assert table[1] == ["rows", *(str(scores[sample]["n_rows"]) for sample in samples)]
+    for name in [name for name in scores["test"] if name in WORDS]:
+        values = [short(scores[sample][name]) for sample in samples]
+        assert set(values) <= set(words)
+        if width == 80:
+            assert [*WORDS[name].split(), *values] in table
+        assert set(WORDS[name].split()) <= set(words)
+
+
+def test_several_quantiles_are_one_model(run, tmp_path, folder):
+    out = tmp_path / "m.kpp"
+    asked = ["--target", "price", "--id", "id", "--out", out, "--loss", "quantile", *FEW]
+    both = ["--quantile", "0.05", "--quantile", "0.95"]
+    done = run("fit", folder / "reg.csv", *asked, *both, "--json")
+    assert done.code == 0, done.err
+    assert done.data["quantile"] == [0.05, 0.95]
+    frame = pd.read_csv(folder / "reg.csv")
+    train, test = train_test_split(np.arange(len(frame)), test_size=0.2, random_state=0)
+    model, y = load(out), frame["price"].to_numpy()
+    assert model[-1].loss_.quantiles == (0.05, 0.95)
+    columns = done.data["columns"]
+    own = y[np.sort(train)]
+    predicted = {
+        "test": (y[test], model.predict(frame.iloc[test][columns])),
+        "out_of_fold": (own, model[-1].oof_prediction_),
+        # Between two rows any number is a quantile: the model keeps the middle.
+        "baseline": (y[test], np.tile(model[-1].constant_, (len(test), 1))),
+    }
+    for sample, (truth, found) in predicted.items():
+        each = [mean_pinball_loss(truth, found[:, k], alpha=q) for k, q in enumerate([0.05, 0.95])]
+        scores = done.data["scores"][sample]
+        assert [scores[f"pinball_loss_{q}"] for q in (0.05, 0.95)] == pytest.approx(each)
+        assert scores["pinball_loss"] == pytest.approx(np.mean(each))
+        assert "rmse" not in scores
+    for q, constant in zip([0.05, 0.95], model[-1].constant_, strict=True):
+        assert (own < constant).mean() <= q <= (own <= constant).mean()
+    shown = run("fit", folder / "reg.csv", *asked, *both).out
+    assert "quantile 0.05, 0.95" in shown
+    assert "mean pinball loss of 0.95" in shown
+    predicted = run("predict", out, folder / "reg.csv", "--interval", "0.9").out
+    assert predicted.startswith("prediction_0.05,prediction_0.95,lower,upper\n")
+    # What speaks of one number says so.
+    for command in (["explain"], ["explain", "--row", 0], ["certify", "--epsilon", 1]):
+        refused = run(command[0], out, folder / "reg.csv", *command[1:])
+        assert refused.code == 2
+        assert "speaks of one number, and this model predicts 2 quantiles" in refused.err
+    report = run("report", folder / "reg.csv", "--model", out, "-o", tmp_path / "r.html")
+    assert report.code == 2
+    assert "A report shows one quantile, and this model has several" in report.err
+
+
+def test_a_report_on_several_quantiles_is_refused_before_the_fit(
+    run, tmp_path, folder, monkeypatch
+):
+    monkeypatch.setattr("kpp.cli.report.fit_table", None)
+    asked = ["--target", "price", "--loss", "quantile", "--quantile", 0.1, "--quantile", 0.9]
+    done = run("report", folder / "reg.csv", *asked, "-o", tmp_path / "r.html")
+    assert done.code == 2
+    assert "A report shows one quantile: give --quantile once" in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize("command", ["fit", "report"])
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--quantile", 0.9], "--quantile 0.9 is of --loss quantile: give that, too"),
+        (["--quantile", 0.5, "--loss", "huber"], "the loss is huber"),
+        (["--quantile", 0.3, "--quantile", 0.3, "--loss", "quantile"], "0.3 is given twice"),
+        (["--quantile", 5, "--loss", "quantile"], "strictly between 0 and 1; got 5"),
+    ],
+)
+def test_quantiles_that_cannot_be(run, tmp_path, folder, command, asked, said):
+    out = ["--target", "price", "--out", tmp_path / "out"]
+    done = run(command, folder / "reg.csv", *out, *asked, *FEW)
+    assert done.code == 2
+    assert said in " ".join(done.err.split())
+
+
 def test_losses_that_do_not_go_with_the_target(run, tmp_path, folder):
     out = ["--out", tmp_path / "m.kpp"]
     wrong = run("fit", "iris", *out, *FEW, "--loss", "huber")
@@ -390,11 +484,39 @@ def test_parts_may_choose_for_themselves_among_so_many_folds(run, tmp_path):
     assert model.fit_record_.n_candidates == 1
 
 
+def test_what_is_said_of_parts_is_so(run, tmp_path, folder):
+    """Of their alphas, whether chosen or given; of what errs; of what bounds are of."""
+    asked = ["fit", folder / "reg.csv", "--target", "price", "--drop", "city", *FEW]
+    asked += ["--regime", "cross-validated", "--nested", "--folds", 3, "-q", "-o"]
+    said = {}
+    for alpha in ("1", "auto"):
+        out = tmp_path / f"{alpha}.kpp"
+        said[alpha] = " ".join(run(*asked, out, "--alpha", alpha).out.split())
+        assert load(out)[-1].additive_.n_trees == 3 * 10  # whole parts
+        assert "scored for all makes these figures pessimistic" in said[alpha]
+        assert "optimistic" not in said[alpha]
+    assert "alpha 1, as given" in said["1"]
+    assert "means over the parts, each of which has chosen its own" in said["auto"]
+    assert "chosen out of fold" not in said["auto"] + said["1"]
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_bounds_over_folds_are_of_what_they_say(run, tmp_path, kind):
+    _table(tmp_path, kind)
+    asked = ["--target", "y", "--regime", "cross-validated", "--test-size", 0, *FEW]
+    out = tmp_path / "m.kpp"
+    said = " ".join(run("fit", tmp_path / "x.csv", *asked, "-q", "-o", out).out.split())
+    assert ("the mean of the folds' clipped predictions" in said) == (kind == "numbers")
+    assert ("the vote and the averages" in said) == (kind == "classes")
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
         (["--nested"], "--nested lets every part of --regime cross-validated choose"),
         (["--folds", "1"], "--folds must be at least 2; got 1"),
+        (["--folds", "61"], "too many for 120 rows to fit: every fold needs 2 rows, so that there"),
+        (["--folds", "45"], "45 folds, each with its share of every class, need a class of as"),
         (
             ["--regime", "cross-validated", "--nested", "--time", "x"],
             "--nested does not go with --time",

@@ -178,7 +178,9 @@ def test_sets(run, folder):
         ("cls", ("--interval", 0.9), "use --set"),
         ("reg", ("--width", "constant"), "give --interval"),
         ("reg", ("--interval", 0.9, "--width", "wide"), "'adaptive', 'constant'"),
-        ("reg", ("--interval", 1.5), "strictly between 0 and 1"),
+        ("reg", ("--interval", 1.5), "--interval is a share of rows, strictly between 0 and 1"),
+        ("reg", ("--interval", 90), "such as 0.9; got 90: 90% is 0.9"),
+        ("cls", ("--set", 95), "--set is a share of rows, strictly between 0 and 1, such as 0.9"),
         ("reg", ("--interval", 0.9999), "needs out-of-fold errors of at least 9999 rows"),
     ],
 )

@@ -28,7 +28,7 @@ NESTED = {
     "n_estimators": 10,
     "random_state": 0,
 }
-NAMES = ("trees", "blend", "joint", "blend, a given alpha")
+NAMES = ("trees", "blend", "joint", "blend, a given alpha", "trees, a given alpha")
 TASKS = ("numbers", "several targets", "two", "three")
 
 
@@ -49,13 +49,14 @@ def kind_of(task):
 
 def forest_of(name, task):
     """The parameters of a forest; blends have few rounds, for every part has five boosters."""
-    if name == "trees":
-        return {"forest": "extra-trees"}
+    given = {"alpha": 0.1} if "given" in name else {}
+    if name.startswith("trees"):
+        return {"forest": "extra-trees"} | given
     numbers = kind_of(task) is KPPRegressor
     boosted = HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
     both = [("a", "extra-trees"), ("b", boosted(max_iter=4, min_samples_leaf=5))]
     own = {"combine": "joint"} if name == "joint" else {}
-    return {"forest": both} | own | ({"alpha": 0.1} if "given" in name else {})
+    return {"forest": both} | own | given
 
 
 def fitted(task, **parameters):

@@ -258,3 +258,27 @@ def test_a_fold_without_weight_to_fit_on_is_refused(data):
     heavy = FitData(data.X, data.labels, data.target, weight)
     with pytest.raises(ValueError, match="All sample weight lies in one fold"):
         Splitter(KFold(3), 0, is_stratified=False).split(heavy)
+
+
+@pytest.mark.parametrize(
+    ("cv", "labels", "groups", "said"),
+    [
+        (41, np.arange(40), None, "need as many rows; got 40"),
+        (21, [0, 1] * 20, None, "a class of as many rows, and the largest has 20"),
+        (9, [0, 1] * 20, np.arange(40) // 5, "need as many groups; got 8"),
+    ],
+)
+def test_more_folds_than_there_can_be_are_refused(cv, labels, groups, said):
+    """As scikit-learn's splitters do; fewer would cost as many fits without a word."""
+    X, y = np.arange(80.0).reshape(40, 2), np.array(labels)
+    data = FitData(X, y, y[:, None], np.ones(40), is_weighted=False, groups=groups)
+    stratified = len(np.unique(y)) == 2
+    with pytest.raises(ValueError, match=said):
+        Splitter(cv, 0, is_stratified=stratified).split(data)
+    assert len(Splitter(cv - 1, 0, is_stratified=stratified).split(data)) == cv - 1
+
+
+def test_the_usual_folds_are_fewer_of_very_few_rows():
+    X, y = np.arange(6.0).reshape(3, 2), np.arange(3.0)
+    data = FitData(X, y, y[:, None], np.ones(3), is_weighted=False)
+    assert len(Splitter(5, 0, is_stratified=False).split(data)) == 3

@@ -1,5 +1,6 @@
 """The page in a real browser: it runs, asks for nothing, and can be used in every way."""
 
+import itertools
 import time
 
 import pytest
@@ -277,6 +278,41 @@ def test_the_policy_stops_a_script_from_the_data(visit):
     )
     assert driver.execute_script("return window.broken") is None
     assert "Content Security Policy" in driver.get_log("browser")[0]["message"]
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("kind", ["large", "regression"])
+def test_numbers_below_the_bars_of_a_row_do_not_touch(visit, kind, width):
+    driver = visit(kind, width)
+    time.sleep(0.3)
+    rows = driver.execute_script(
+        "return [...document.querySelectorAll('.axis-row')].map(svg => {"
+        " const all = [...svg.querySelectorAll('text')].map(t => t.getBoundingClientRect());"
+        " const box = svg.getBoundingClientRect();"
+        " return all.map(b => [b.left - box.left, b.right - box.left, box.width]); })"
+    )
+    assert rows
+    for boxes in rows:
+        assert boxes
+        for left, right, whole in boxes:
+            assert left >= -1
+            assert right <= whole + 1
+        for (_, right, _), (left, _, _) in itertools.pairwise(boxes):
+            assert right < left
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("kind", ["binary", "regression"])
+def test_open_tables_of_intervals_have_all_their_columns_on_the_screen(visit, kind, width):
+    driver = visit(kind, width)
+    driver.execute_script("document.querySelectorAll('details').forEach(d => { d.open = true; });")
+    room = driver.execute_script(
+        "return [...document.querySelectorAll('#intervals details.numbers')]"
+        ".map(d => [d.scrollWidth, d.clientWidth]);"
+    )
+    assert len(room) == 2
+    for needed, there in room:
+        assert needed <= there
 
 
 @pytest.mark.parametrize("kind", ["binary", "regression", "several targets", "hostile"])

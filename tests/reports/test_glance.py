@@ -199,7 +199,7 @@ def test_how_sure():
         "conditions that are listed below.",
     ]
     found = summary.sure({"intervals": intervals(guaranteed=False)})
-    assert found[-1] == "Nothing is guaranteed here, because the rows come in groups."
+    assert found[-1] == "No coverage is guaranteed, because the rows come in groups."
     bounds = {"made": True, "samples": [{"bounds": [bound]}]}
     found = summary.sure({"intervals": intervals(guaranteed=False), "bounds": bounds})
     assert found[1] == "No coverage is guaranteed, because the rows come in groups."

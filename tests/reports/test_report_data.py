@@ -1,6 +1,7 @@
 """The content of the report against other people's software, and against the library itself."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -39,8 +40,11 @@ from kpp.bounds import Assumption, Bound
 from kpp.diagnostics.intervals import wilson
 from kpp.models.pipelines import prepared, split_pipeline
 from kpp.reports import report_data
+from kpp.reports.charts import covered
+from kpp.reports.dotplot import Dot, dot_plot
+from kpp.reports.out_of_fold import out_of_fold_note
 from kpp.reports.page import render
-from kpp.reports.sections.bounds import level_words, sentence
+from kpp.reports.sections.bounds import level_words, quantity_words, sentence
 from kpp.reports.sections.picture import components
 from kpp.reports.sections.variables import effect
 from kpp.tables.numbers import number
@@ -584,6 +588,99 @@ def test_sentences_of_bounds_claim_no_more_than_the_bound():
     assert {(True, False), (False, True), (False, False)} <= seen
 
 
+def test_bounds_over_folds_say_of_what_they_are_and_what_each_part_is_paid_for():
+    model, X, y, train = made("two left out")
+    data = report_data(model, X, y, train=train, max_rows=1, times=False)
+    found = {b["name"]: b for s in data["sections"]["bounds"]["samples"] for b in s["bounds"]}
+    both = f"the draw of the {len(train[1])} rows and of {len(y)} rows without their labels, the"
+    page = render(data)
+    for name, of in (("vote by dissent", "a part and the vote"), ("model", "a part and the model")):
+        bound = found[f"cross-validated {name}"]
+        # A number above 1 needs no rows.
+        assert both in bound["sentence"] or not bound["is_guarantee"]
+        assert bound["price_of"].endswith(f"without labels on which {of} disagree")
+        assert f"{number(bound['complexity'])} {bound['price_of']}" in page
+    vote = found["cross-validated vote"]
+    assert both not in vote["sentence"]
+    # Of three parts two are wrong where the vote is.
+    assert vote["price_of"] == "for the vote, which may err 1.5 times as often as its parts do"
+    assert vote["complexity"] == pytest.approx(vote["empirical_risk"] / 2)
+    for bound in found.values():
+        chosen = f"{number(bound['complexity'])} for having chosen the model on it"
+        assert bound["complexity"] or chosen not in page
+    assert "the error that the model would have" not in page
+
+
+def test_the_quantity_of_a_bound_reads_as_words():
+    model, X, y, train = made("cross-validated")
+    data = report_data(model, X, y, train=train, max_rows=1, times=False, y_range=(0.0, 400.0))
+    (bound,) = (b for b in data["sections"]["bounds"]["samples"][1]["bounds"])
+    said = "the clipped squared loss of the mean of the folds' predictions, each clipped to the"
+    assert f"{said} limits, is at most" in bound["sentence"]
+    assert quantity_words("0/1 error: of the vote, a random row of a random group") == (
+        "0/1 error of the vote, for a random row of a random group"
+    )
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_share_above_one_is_not_printed_as_one(holds):
+    rows = Assumption("independent rows", holds, "because")
+    bound = Bound("a", "0/1 error", 0.6, 0.5, 0.08, 0.4, "fixed", "fit", 9, assumptions=(rows,))
+    assert "1.18" not in sentence(bound)
+    assert "above 1" in sentence(bound)
+    assert sentence(bound).startswith("With probability" if holds else "Not a guarantee")
+    # Other losses may well be above 1.
+    other = Bound("a", "log loss", 0.6, 0.5, 0.08, 2.0, "fixed", "fit", 9, assumptions=(rows,))
+    assert "1.18" in sentence(other)
+
+
+def test_what_adds_to_training_rows_is_called_by_its_name():
+    def other(model, X):
+        data = report_data(model, X[:40], y[:40], max_rows=1, times=False)
+        carrier = data["sections"]["rows"]["rows"][0]["carriers"]
+        return carrier["partition"], carrier["partition_from"]
+
+    X, y = load_breast_cancer(return_X_y=True)
+    several = [("a", "extra-trees"), ("b", ExtraTreesClassifier(6, max_depth=2))]
+    settings = {"n_estimators": 6, "random_state": 0}
+    blend = KPPClassifier(several, **settings).fit(X[40:], y[40:])
+    assert other(blend, X)[1] == "the bare ensembles"
+    honest = {"regime": "honest", "center": "partition", "alpha": 0.1}
+    centred = KPPClassifier("extra-trees", **honest, **settings).fit(X[40:], y[40:])
+    assert other(centred, X)[1] == "the partition model"
+    plain = KPPClassifier("extra-trees", alpha=0.1, **settings).fit(X[40:], y[40:])
+    assert other(plain, X) == (0.0, "")
+
+
+def test_bins_of_probabilities_stand_side_by_side():
+    """Four of five may have nearly the same probability."""
+    share = {"share": 0.9, "low": 0.8, "high": 1.0, "size": 1.0, "n_rows": 20}
+    bins = [share | {"at": at} for at in (0.7, 0.998, 0.999, 1.0, 1.0)]
+    places = {True: [], False: []}
+    for is_sets, found in places.items():
+        drawn = str(covered(bins, 0.9, is_sets=is_sets))
+        found += map(float, re.findall('class="dot first" cx="([^"]+)"', drawn))
+        if is_sets:
+            texts = re.findall('text-anchor="middle">([^<]+)%<', drawn)
+            assert texts == ["70.0", "99.8", "99.9", "100", "100"]
+    assert min(np.diff(places[True])) == pytest.approx(max(np.diff(places[True])), abs=0.2)
+    assert min(np.diff(places[True])) > 50
+    # Predicted numbers are spread out, and stand where they are.
+    assert min(np.diff(places[False])) == 0
+
+
+def test_no_line_of_a_plot_of_differences_runs_through_a_name():
+    drawn = str(dot_plot([Dot(f"rival {k}", 0.1 * k, -1.0, 1.0) for k in range(4)], "x", "y"))
+    names = [float(y) for y in re.findall('class="name over" x="[^"]+" y="([^"]+)"', drawn)]
+    lines = re.findall('class="(?:grid|line reference)" d="([^"]+)"', drawn)
+    assert len(lines) > 2
+    for line in lines:
+        for one in line.removeprefix("M").split("M"):
+            top, *ends = (float(y) for y in one.split(" ")[1].split("V"))
+            # A letter of 13 px is as much above its line, and a quarter below.
+            assert all(top > name + 4 or max(ends) < name - 13 for name in names)
+
+
 @pytest.mark.parametrize("holds", [True, False, None])
 @pytest.mark.parametrize("level", [0.4, 0.1, np.nan])
 @pytest.mark.parametrize("quantity", ["0/1 error", "Rademacher complexity"])
@@ -858,3 +955,35 @@ def test_equal_rows_are_counted_and_may_be_declared():
     declared = report_data(model, T, z, max_rows=1, independent_duplicates=True)
     assert declared["sections"]["bounds"]["duplicates"] == []
     assert bounds_by_name(declared, "test")["held-out bound"]["is_guarantee"]
+
+
+PARTS = {"regime": "cross-validated", "cv": 3, "n_estimators": 6, "random_state": 0}
+
+
+@pytest.mark.parametrize("alpha", ["auto", 1.0])
+@pytest.mark.parametrize("selection", ["nested", "fold-grown"])
+@pytest.mark.parametrize("forest", ["extra-trees", "several"])
+def test_every_section_says_alike_how_alpha_came_about(forest, selection, alpha):
+    _, X, y, train = made("binary")
+    several = [("a", "extra-trees"), ("b", ExtraTreesClassifier(6, max_depth=2))]
+    trees = several if forest == "several" else forest
+    model = KPPClassifier(trees, alpha=alpha, alpha_selection=selection, **PARTS).fit(*train)
+    found = report_data(model, X, y, train=train, max_rows=1, times=False)["sections"]
+    fitted, chosen = " ".join(found["fitted"]["sentences"]), found["alpha"]["text"]
+    note, shown = out_of_fold_note(model), model._repr_html_()
+    is_given = alpha != "auto"
+    assert ("as it was given" in fitted) == is_given
+    assert ("It was given, not chosen" in chosen) == is_given
+    assert ("alpha was given" in shown) == is_given
+    is_nested = selection == "nested" and not is_given
+    assert ("has chosen its" in fitted) == is_nested
+    assert ("means over the parts" in chosen) == is_nested
+    # Only folds that have chosen flatter what they have chosen.
+    assert ("optimistic" in note) == (selection != "nested" and not is_given)
+    if is_given or is_nested:
+        assert note.partition("which the model is. ")[2].startswith("That one predictor is scored")
+    if forest == "extra-trees" and selection == "fold-grown" and not is_given:
+        # The search has scored some of the values, and bounds count all.
+        assert model.fit_record_.n_candidates == 13
+        assert "chosen among 13 values" in fitted
+        assert (f"of which {len(model.alphas_)} were scored" in fitted) == (len(model.alphas_) < 13)

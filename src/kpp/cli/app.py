@@ -46,7 +46,7 @@ def fit(
     nested: o.Nested = False,
     alpha: o.Alpha = "auto",
     loss: o.LossOption = o.Loss.squared,
-    quantile: o.Quantile = 0.5,
+    quantile: o.Quantile = None,
     test_size: o.TestSize = 0.2,
     test: o.TestFile = None,
     drop: o.Drop = None,
@@ -78,7 +78,7 @@ def fit(
         nested=nested,
         alpha=alpha,
         loss=loss.value,
-        quantile=quantile,
+        quantile=tuple(quantile or ()),
         test_size=test_size,
         test=test,
         drop=tuple(drop or ()),
@@ -141,6 +141,8 @@ def predict(
     """Predict the rows of a raw file, as CSV."""
     from kpp.cli.predict import run_predict
 
+    o.check_share("--interval", interval)
+    o.check_share("--set", label_set)
     if dask is not None:
         from kpp.cli.dask import run_dask_predict
 
@@ -362,7 +364,7 @@ def report(
     nested: o.Nested = False,
     alpha: o.Alpha = "auto",
     loss: o.LossOption = o.Loss.squared,
-    quantile: o.Quantile = 0.5,
+    quantile: o.Quantile = None,
     test_size: o.TestSize = 0.2,
     test: o.TestFile = None,
     drop: o.Drop = None,
@@ -395,7 +397,7 @@ def report(
         nested=nested,
         alpha=alpha,
         loss=loss.value,
-        quantile=quantile,
+        quantile=tuple(quantile or ()),
         test_size=test_size,
         test=test,
         drop=tuple(drop or ()),

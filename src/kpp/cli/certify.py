@@ -12,7 +12,7 @@ from kpp._optional import optional
 from kpp._typing import AnyArray
 from kpp.certificates import Certificate, Change, RawCertificate, changes_to
 from kpp.cli.console import Terminal
-from kpp.cli.files import read_rows, show_table, table_output
+from kpp.cli.files import read_rows, refuse_several, show_table, table_output
 from kpp.explanations.words import SplitWords
 from kpp.models.asking import Question
 from kpp.models.meanings import CATEGORY
@@ -45,6 +45,7 @@ def run_certify(
     out = table_output(out, terminal, source, model, row=row)
     # A row is counted in the whole table.
     given = read_rows(model, source, id_column, terminal, rows=rows if row is None else "all")
+    refuse_several(given, "kpp certify")
     _check_epsilon(given.question, epsilon)
     which = slice(None)
     if row is not None:

@@ -79,6 +79,8 @@ def run_dask_fit(
             f"--regime {options.regime} does not go with --dask: only shared does, and from Python "
             "fixed, by a given forest."
         )
+    if options.loss != "squared":
+        raise UserError(f"--loss {options.loss} does not go with --dask: only squared errors do.")
     forest = options.forest
     path = Path("model.kpp") if out is None else out
     with connected(address, terminal) as client:

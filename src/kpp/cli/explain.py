@@ -11,7 +11,7 @@ import numpy as np
 from kpp import explain, explain_rules
 from kpp._optional import optional
 from kpp.cli.console import Terminal, clean
-from kpp.cli.files import read_rows, show_table, table_output
+from kpp.cli.files import read_rows, refuse_several, show_table, table_output
 from kpp.explanations import Attribution
 from kpp.explanations.outputs import place_of
 from kpp.models.asking import Question
@@ -45,6 +45,7 @@ def run_explain(
     if top < 1:
         raise UserError(f"--top must be at least 1; got {top}.")
     rows = read_rows(model, source, id_column, terminal)
+    refuse_several(rows, "kpp explain")
     if row is not None:
         return _one(rows, take_row(len(rows), row, rows.name), top, level, label, out, terminal)
     frame = _table(rows, level, label, top, id_column)

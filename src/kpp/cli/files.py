@@ -155,6 +155,19 @@ def read_rows(
     )
 
 
+def refuse_several(rows: Rows, command: str) -> None:
+    """Refuse a model that predicts several numbers for a row, where one of them is spoken of."""
+    n_numbers = rows.question.additive.n_scores
+    if rows.question.is_classifier or n_numbers == 1:
+        return
+    quantiles = getattr(rows.model.loss_, "quantiles", None)
+    what = "targets" if quantiles is None else "quantiles"
+    raise UserError(
+        f"{command} speaks of one number, and this model predicts {n_numbers} {what} for a row: "
+        "fit a model of one of them."
+    )
+
+
 def table_output(
     path: Path | None, terminal: Terminal, *inputs: TableFile | Path, row: int | None = None
 ) -> Path | None:

@@ -12,6 +12,7 @@ from kpp.bounds.assumptions import fit_rows_assumption
 from kpp.cli.console import Terminal
 from kpp.cli.files import save_model
 from kpp.models.asking import ask
+from kpp.models.penalties import alpha_was_given
 from kpp.models.pipelines import has_learned
 from kpp.models.regimes import regime_of
 from kpp.reports.out_of_fold import out_of_fold_note
@@ -19,7 +20,7 @@ from kpp.tables.fit_rows import KEY as ROWS
 from kpp.tables.fitting import FitOptions, Fitted, fit_table
 from kpp.tables.numbers import short
 from kpp.tables.reading import TableFile
-from kpp.tables.scores import WORDS, Scores, not_above_constant
+from kpp.tables.scores import Scores, not_above_constant, words_of
 from kpp.tables.writing import check_output
 
 # What the file says beside the model; the rest is in the model.
@@ -30,7 +31,7 @@ KEPT = (
 NAMES = {
     "out_of_fold": "out of fold",
     "test": "test rows",
-    "baseline": "a constant, on the test rows",
+    "baseline": "a constant, test rows",
 }
 
 
@@ -84,9 +85,9 @@ def fit_summary(fitted: Fitted, data: str) -> dict[str, Any]:
         "regime": model.regime_,
         "alpha": model.alpha_,  # of a blend one a block
         "blend_weights": _plain(model.blend_weights_),
-        "alpha_chosen": model.cv_scores_ is not None,
+        "alpha_chosen": not alpha_was_given(model),
         "loss": "log" if classes is not None else fitted.options.loss,
-        "quantile": fitted.options.quantile if fitted.options.loss == "quantile" else None,
+        "quantile": fitted.options.quantiles() if fitted.options.loss == "quantile" else None,
         "seconds": fitted.seconds,
         "scores": {k: None if s is None else s.to_dict() for k, s in fitted.scores.items()},
     }
@@ -108,6 +109,8 @@ def show_fit(fitted: Fitted, summary: dict[str, Any], terminal: Terminal) -> Non
     classes, regime = summary["classes"], regime_of(fitted.model)
     task = summary["task"] + (f", {len(classes)} classes" if classes is not None else "")
     chosen = "chosen out of fold" if summary["alpha_chosen"] else "as given"
+    if summary["alpha_chosen"] and fitted.options.nested:
+        chosen = "means over the parts, each of which has chosen its own"
     groups = []
     if summary["groups"] is not None:
         tested = summary["groups_tested"] or 0
@@ -142,8 +145,10 @@ def _loss(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """The loss, where it is not that of the task."""
     if summary["loss"] in ("log", "squared"):
         return []
-    of = "" if summary["quantile"] is None else f" {summary['quantile']:g}"
-    return [("loss", f"{summary['loss']}{of}")]
+    if summary["quantile"] is None:
+        return [("loss", summary["loss"])]
+    quantiles = ", ".join(f"{q:g}" for q in np.atleast_1d(summary["quantile"]))
+    return [("loss", f"{summary['loss']} {quantiles}")]
 
 
 def _alphas(alpha: float | dict[str, float]) -> str:
@@ -161,18 +166,18 @@ def _weights(weights: dict[str, Any] | None) -> list[tuple[str, str]]:
 
 
 def show_scores(scores: dict[str, Scores | None], terminal: Terminal) -> None:
-    """Print a table of scores, one line per sample."""
+    """Print a table of scores, one line per figure: their names are too long for heads."""
     known = [(NAMES[name], one) for name, one in scores.items() if one is not None]
     if not known:
         return
     figures = list(known[0][1].figures)
     terminal.table(
-        ["scores", "rows", *(WORDS[name] for name in figures)],
+        ["scores", *(name for name, _ in known)],
         [
-            [name, str(one.n_rows), *(short(one.figures[key]) for key in figures)]
-            for name, one in known
+            ["rows", *(str(one.n_rows) for _, one in known)],
+            *([words_of(key), *(short(one.figures[key]) for _, one in known)] for key in figures),
         ],
-        right=range(1, 2 + len(figures)),
+        right=range(1, 1 + len(known)),
     )
 
 
@@ -208,15 +213,15 @@ def _claims(fitted: Fitted) -> list[str]:
 def _no_better(fitted: Fitted) -> Iterator[str]:
     test, constant = fitted.scores["test"], fitted.scores["baseline"]
     if test is not None and test.no_auc is not None:
-        yield f"The {WORDS['auc']} on the test rows is {test.no_auc}."
+        yield f"The {words_of('auc')} on the test rows is {test.no_auc}."
     for name in not_above_constant(test, constant):
         assert test is not None
         assert constant is not None
         low, high = test.intervals[name]
         yield (
-            f"Warning: by its {WORDS[name]} the model is not known to be better than a constant: "
-            f"the 95% interval on the test rows, {short(low)} to {short(high)}, does not keep "
-            f"clear of the constant's {short(constant.figures[name])}."
+            f"Warning: by its {words_of(name)} the model is not known to be better than a "
+            f"constant: the 95% interval on the test rows, {short(low)} to {short(high)}, does not "
+            f"keep clear of the constant's {short(constant.figures[name])}."
         )
 
 
@@ -254,6 +259,8 @@ def bounds_claim(pipeline: Any, *, independent_duplicates: bool = False) -> str:
     whose = "the predictor of each fold" if regime.averages_folds else "the model"
     if regime.leaves_folds_out:
         whose = "the vote and the averages of the folds' predictors"
+        if not is_classifier:
+            whose = "the mean of the folds' clipped predictions"
     condition = (
         "the rows are independent draws"
         if is_classifier

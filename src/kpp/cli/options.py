@@ -268,8 +268,13 @@ LossOption = Annotated[
     ),
 ]
 Quantile = Annotated[
-    float,
-    typer.Option(help="With --loss quantile, the share below.", rich_help_panel=_MODEL),
+    list[float] | None,
+    typer.Option(
+        help="With --loss quantile, the share below, 0.5 by default; may be given again: several "
+        "quantiles are one model.",
+        rich_help_panel=_MODEL,
+        show_default=False,
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", rich_help_panel=_MODEL)]
 Jobs = Annotated[
@@ -383,6 +388,16 @@ def refuse_with_dask(
     named = [option for option, value in given.items() if value]
     if named:
         raise UserError(f"{', '.join(named)}: not with --dask yet.")
+
+
+def check_share(option: str, value: float | None) -> None:
+    """Refuse a coverage that is no share; a percentage is the usual slip."""
+    if value is None or 0 < value < 1:
+        return
+    meant = f": {value:g}% is {value / 100:g}" if 1 < value < 100 else ""
+    raise UserError(
+        f"{option} is a share of rows, strictly between 0 and 1, such as 0.9; got {value:g}{meant}."
+    )
 
 
 def refuse_rows(rows: RowChoice) -> None:

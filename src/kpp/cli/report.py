@@ -56,6 +56,14 @@ def run_report(
             f"--y-range takes the lowest and the highest possible target; got {y_range[0]:g} and "
             f"{y_range[1]:g}."
         )
+    if model is None:
+        options.check()
+    if model is None and len(options.quantile) > 1:
+        # Before the fit, which would be in vain.
+        raise UserError(
+            "A report shows one quantile: give --quantile once. kpp fit takes several, and kpp "
+            "predict writes a column for each."
+        )
     if compare and model is not None:
         raise UserError(
             "--compare fits other models on the rows of the fit, and --model comes without them: "

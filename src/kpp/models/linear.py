@@ -209,9 +209,8 @@ class KPPLinearModel(ShowsItsFit, ABC):
         )
         # A model that shrinks to a blend is one layer on its map.
         is_blend = blocks.is_blend and regime.center == "zero"
-        # Where nothing is chosen, parts need no folds of their own.
         nested = None
-        if regime.is_nested and (is_blend or regime.chooses_alpha):
+        if regime.is_nested:
             assert isinstance(regime, CrossValidated)
             nested = regime.plan_nested(data, grower)
             own_folds = nested.splits

@@ -65,7 +65,6 @@ class _Part:
     """A fitted part, with its map at all rows and nothing that is at its own rows alone."""
 
     map: MapBlock
-    rows: AnyArray
     fits: list[LinearFit]
     bare_fits: list[BareFit]
     node_coef: FloatArray
@@ -84,7 +83,6 @@ class _Part:
         there = {id(own): block for (_, own), (_, block) in pairs} | {id(fitted.map): whole}
         return cls(
             map=whole,
-            rows=rows,
             fits=[
                 replace(
                     fit,

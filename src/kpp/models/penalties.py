@@ -35,6 +35,25 @@ def alpha_of(model: KPPLinearModel) -> float:
     return float(model.alpha_)
 
 
+def alpha_was_given(model: KPPLinearModel) -> bool:
+    """Whether the caller gave the penalty, and no fold has chosen it.
+
+    Parameters
+    ----------
+    model : KPPRegressor or KPPClassifier
+        Fitted.
+
+    Returns
+    -------
+    was_given : bool
+        Weights of a blend are learned all the same, so that there may be folds and their scores.
+    """
+    if model.alpha_selection_ == NESTED:
+        # Parts are whole models with a given alpha, too; a grid is recorded likewise.
+        return bool(model.fit_record_.alphas_given and model.alpha != "auto")
+    return bool(model.alpha_selection_ == "given")
+
+
 def grids_of(model: KPPLinearModel) -> list[tuple[float, FloatArray]]:
     """Return the penalty and its grid, for every layer that has a choice of its own.
 

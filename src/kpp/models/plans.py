@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # Train and test rows of each fold.
 Splits = list[tuple[AnyArray, AnyArray]]
+# The default of `cv`; very few rows make fewer folds.
+USUAL_FOLDS = 5
 # Splitters that do not look at labels, by the kind of their folds. A class derived from one may.
 KINDS_OF_FOLDS: dict[str, tuple[type, ...]] = {
     "random": (KFold, RepeatedKFold, ShuffleSplit, LeaveOneOut),
@@ -227,6 +229,9 @@ class Splitter:
             raise ValueError(
                 f"alpha='auto' needs at least 2 rows for its folds{self._whose}; got {n_rows}."
             )
+        # Very few rows make fewer folds than the usual number; a larger one was asked for.
+        if self.cv > max(n_rows, USUAL_FOLDS):
+            raise ValueError(f"cv={self.cv} folds need as many rows{self._whose}; got {n_rows}.")
         if data.groups is not None:
             groups = group_codes(data.groups)
             n_groups = int(groups.max()) + 1
@@ -235,10 +240,20 @@ class Splitter:
                     f"Folds of whole groups need at least 2 groups{self._whose}, and these rows "
                     "are of one: give alpha as a number, or more groups."
                 )
+            if self.cv > max(n_groups, USUAL_FOLDS):
+                raise ValueError(
+                    f"cv={self.cv} folds of whole groups need as many groups; got {n_groups}."
+                )
             return GroupKFold(min(self.cv, n_groups), shuffle=True, random_state=random), groups
         # StratifiedKFold refuses more folds than rows of the largest class.
         largest = np.unique(labels, return_counts=True)[1].max() if self.is_stratified else 0
         if largest >= 2:
+            if self.cv > max(largest, USUAL_FOLDS):
+                raise ValueError(
+                    f"cv={self.cv} folds, each with its share of every class, need a class of as "
+                    f"many rows, and the largest has {largest}: give fewer, or KFold({self.cv}, "
+                    "shuffle=True)."
+                )
             stratified = StratifiedKFold(min(self.cv, largest), shuffle=True, random_state=random)
             return stratified, None
         return KFold(min(self.cv, n_rows), shuffle=True, random_state=random), None

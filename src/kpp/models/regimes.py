@@ -382,8 +382,10 @@ class CrossValidated(CrossFit):
         "average can be guarantees, under the conditions that each bound lists."
     )
     may_not_claim = (
-        "Each guarantee is of one way to put the parts together, which it names: their vote, or "
-        "the mean of clipped scores. Chosen numbers count: a search over more is paid for."
+        "Each guarantee is of one predictor, which it names: a part at random, a vote or an "
+        "average of the parts, or with unlabelled rows the model itself. Where the folds have "
+        "chosen for all parts, it pays for all that might have been chosen; parts that choose for "
+        "themselves, nested ones, have nothing to pay for."
     )
     on_bounds = (
         "Every part of the average has left out a fold, which bounds its risk: risk bounds on the "

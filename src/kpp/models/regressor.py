@@ -84,8 +84,8 @@ class KPPRegressor(RegressorMixin, KPPLinearModel):
         other regimes the forest has not seen the labels, and "frozen" is what is done. "nested", of
         the regime "cross-validated": every part is a shared model of its rows, with all of
         `n_estimators` and five folds of its own, and chooses alpha and the weights of a blend
-        there; bounds and intervals have then nothing to pay for the choice. It takes as long as
-        that many shared models.
+        there; bounds and intervals have then nothing to pay for the choice. A given `alpha` is that
+        of every such part. It takes as long as that many shared models.
     scoring : None, str or callable, default=None
         Figure of merit of the out-of-fold predictions; None is the loss itself, negated: the mean
         squared error, Huber or pinball loss, or Poisson deviance.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from kpp.diagnostics.segments import WORSE
@@ -212,25 +213,38 @@ def coverage(shares: list[dict[str, Any]]) -> Any:
 def covered(shares: list[dict[str, Any]], level: float, *, is_sets: bool) -> Any:
     """Share covered in bins by the prediction, with intervals."""
     low = min(min(one["low"] for one in shares), level)
+    ats = [one["at"] for one in shares]
+    # Most rows of a good classifier have nearly the same probability: such bins would lie on each
+    # other, and stand side by side instead, each with its mean.
+    places = [float(k) for k in range(len(shares))] if is_sets else ats
     chart = Chart(
-        padded([one["at"] for one in shares]),
+        (-0.5, len(shares) - 0.5) if is_sets else padded(ats),
         (max(0.0, 0.1 * math.floor(10 * low)), 1.0),
-        "probability of the predicted class" if is_sets else "prediction",
+        "mean probability of the predicted class, by bin" if is_sets else "prediction",
         "covered",
         f"Share of rows that are covered, by {'probability' if is_sets else 'prediction'}; "
         f"{percent(level, 0)} are asked for.",
         height=330,
+        x_texts=[percent(at) for at in ats] if is_sets else (),
     )
     chart.rule(y=level, kind="reference")
-    return _shares(chart, shares, "at", percent if is_sets else number).draw()
+    return _shares(chart, shares, "at", percent if is_sets else number, places).draw()
 
 
-def _shares(chart: Chart, shares: list[dict[str, Any]], name: str, write: Any) -> Chart:
-    for one in shares:
-        chart.whisker(one["at"], one["low"], one["high"], "first")
-    for one in shares:
+def _shares(
+    chart: Chart,
+    shares: list[dict[str, Any]],
+    name: str,
+    write: Any,
+    places: Sequence[float] | None = None,
+) -> Chart:
+    """Add a dot with its interval for each share, at its own value or at a given place."""
+    at = [one["at"] for one in shares] if places is None else places
+    for x, one in zip(at, shares, strict=True):
+        chart.whisker(x, one["low"], one["high"], "first")
+    for x, one in zip(at, shares, strict=True):
         title = f"{name} {write(one['at'])}: {percent(one['share'])} of {one['n_rows']} rows"
-        chart.point(one["at"], one["share"], "dot first", title=title)
+        chart.point(x, one["share"], "dot first", title=title)
     return chart
 
 

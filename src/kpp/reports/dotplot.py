@@ -10,6 +10,8 @@ from kpp.reports.svg import Scale, escape, markup, padded, text_width, tick_text
 
 WIDTH, SIDE = 420, 10
 TOP, LINE, BOTTOM = 6, 34, 46
+# Of a line so much is for the name.
+NAMED = 20
 
 
 class Dot(NamedTuple):
@@ -20,6 +22,12 @@ class Dot(NamedTuple):
     low: float | None
     high: float | None
     kind: str = "first"
+
+
+def _beside_names(x: float, n_lines: int) -> str:
+    """A vertical line through the dots, with gaps where the names are."""
+    tops = (TOP + LINE * k for k in range(n_lines))
+    return "".join(f"M{x:.1f} {top + NAMED}V{top + LINE}" for top in tops)
 
 
 def dot_plot(dots: Sequence[Dot], x_label: str, label: str) -> Any:
@@ -53,12 +61,13 @@ def dot_plot(dots: Sequence[Dot], x_label: str, label: str) -> Any:
     for tick, text in zip(ticks, texts, strict=True):
         place, half = scale(tick), text_width(text) / 2 + 4  # a minus is wider than a digit
         middle = min(max(place, half), WIDTH - half)
-        parts.append(f'<path class="grid" d="M{place:.1f} {TOP}V{bottom + 4}"/>')
+        parts.append(f'<path class="grid" d="{_beside_names(place, len(dots))}V{bottom + 4}"/>')
         parts.append(
             f'<text class="tick" x="{middle:.1f}" y="{bottom + 18}" text-anchor="middle">'
             f"{text}</text>"
         )
-    parts.append(f'<path class="line reference" d="M{scale(0.0):.1f} {TOP}V{bottom}"/>')
+    zero = _beside_names(scale(0.0), len(dots))
+    parts.append(f'<path class="line reference" d="{zero}"/>')
     parts.append(f'<path class="axis" d="M{SIDE} {bottom}H{WIDTH - SIDE}"/>')
     parts.append(
         f'<text class="name" x="{WIDTH / 2}" y="{bottom + 38}" text-anchor="middle">'

@@ -182,6 +182,8 @@ class Chart:
         Whether the steps of x are factors.
     height : int
         Height of the whole.
+    x_texts : sequence of str
+        What stands at 0, 1, ... of x, instead of numbers of its scale.
     """
 
     x: tuple[float, float]
@@ -191,6 +193,7 @@ class Chart:
     label: str
     log_x: bool = False
     height: int = HEIGHT
+    x_texts: Sequence[str] = ()
     marks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -201,6 +204,8 @@ class Chart:
 
     def _x_ticks(self) -> list[tuple[float, float, str]]:
         """Places of ticks of x, of their texts, and these: fewer where they would touch."""
+        if self.x_texts:
+            return [(self.at_x(k), self.at_x(k), text) for k, text in enumerate(self.x_texts)]
         found: list[tuple[float, float, str]] = []
         for most in (5, 4, 3, 2, 1):
             ticks = self.at_x.ticks(most)

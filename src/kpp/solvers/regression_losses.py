@@ -255,14 +255,17 @@ def losses_of_answers(loss: Loss | None, y: FloatArray, prediction: FloatArray) 
     Parameters
     ----------
     loss : Loss, optional
-        Of numbers, with one score; squared by default.
-    y, prediction : arrays of shape (n,)
-        Numbers, and what was predicted: a number, a quantile or a mean.
+        Of numbers; squared by default.
+    y : array of shape (n,)
+        Numbers.
+    prediction : array of shape (n,) or (n, n_quantiles)
+        What was predicted: a number, a quantile or a mean; or several quantiles.
 
     Returns
     -------
     losses : array of shape (n,)
-        Squared errors, Huber or pinball losses, or Poisson deviances.
+        Squared errors, Huber or pinball losses, or Poisson deviances; of several quantiles the
+        mean.
 
     Examples
     --------
@@ -275,6 +278,9 @@ def losses_of_answers(loss: Loss | None, y: FloatArray, prediction: FloatArray) 
     [2.25]
     """
     if isinstance(loss, ClippedLoss):
+        if prediction.ndim == 2:
+            mean: FloatArray = loss.values(y[:, None], prediction).mean(axis=1)
+            return mean
         return loss.clips[0].values(y - prediction)
     if isinstance(loss, PoissonLoss):
         mean = np.maximum(prediction, np.exp(-LARGEST_LOG))

@@ -19,6 +19,7 @@ from kpp.models import KPPClassifier, KPPRegressor
 from kpp.models.asking import ask
 from kpp.models.linear import KPPLinearModel
 from kpp.models.nested import NESTED
+from kpp.models.plans import USUAL_FOLDS
 from kpp.tables.builtin import TARGET
 from kpp.tables.columns import Columns, choose_columns, prepare, row_names
 from kpp.tables.errors import UserError, check_columns, near
@@ -45,7 +46,7 @@ class FitOptions:
     forest: str = "blend"
     trees: int = 100
     regime: str = "shared"
-    folds: int = 5
+    folds: int = USUAL_FOLDS
     nested: bool = False
     alpha: str = "auto"
     test_size: float = 0.2
@@ -61,7 +62,7 @@ class FitOptions:
     seed: int = 0
     jobs: int = -1
     loss: str = "squared"
-    quantile: float = 0.5
+    quantile: Sequence[float] = ()
 
     def penalty(self) -> str | float:
         """Alpha, "auto" or a positive number."""
@@ -75,13 +76,27 @@ class FitOptions:
             raise UserError(f"--alpha must be 'auto' or a positive number; got '{self.alpha}'.")
         return value
 
+    def quantiles(self) -> float | list[float]:
+        """What the model is given: a number, by default one half, or a list of several."""
+        given = list(self.quantile) or [0.5]
+        return given[0] if len(given) == 1 else given
+
+    def _check_quantiles(self) -> None:
+        for q in self.quantile:
+            if not 0 < q < 1:
+                raise UserError(f"--quantile is a share, strictly between 0 and 1; got {q:g}.")
+            if list(self.quantile).count(q) > 1:
+                raise UserError(f"--quantile {q:g} is given twice.")
+        if self.quantile and self.loss != "quantile":
+            raise UserError(
+                f"--quantile {self.quantile[0]:g} is of --loss quantile: give that, too, or leave "
+                f"it out; the loss is {self.loss}."
+            )
+
     def check(self) -> None:
         """Refuse values that no fit can use."""
         self.penalty()
-        if not 0 < self.quantile < 1:
-            raise UserError(
-                f"--quantile is a share, strictly between 0 and 1; got {self.quantile:g}."
-            )
+        self._check_quantiles()
         if self.folds < 2:
             raise UserError(f"--folds must be at least 2; got {self.folds}.")
         if self.nested and self.regime != "cross-validated":
@@ -200,6 +215,7 @@ def fit_table(table: TableFile, options: FitOptions, listener: Listener) -> Fitt
     groups = groups_of(frame, options.groups, table.name)
     train, test = _split(target, groups, times, options)
     _check_variety(target.values[train], target.name)
+    _check_folds(options, len(train), _take(groups, train), _take(times, train))
     columns = choose_columns(frame, target.name, options.drop, reserved, table.name)
     texts = (*almost_numbers(frame, columns.used), *blanks_alone(frame, columns.used))
     for remark in (*columns.remarks(), *texts):
@@ -277,7 +293,7 @@ def build(task: str, options: FitOptions, *, verbose: int = 0) -> Pipeline:
     estimator: Any = KPPClassifier
     own: dict[str, Any] = {}
     if task != "classification":
-        estimator, own = KPPRegressor, {"loss": options.loss, "quantile": options.quantile}
+        estimator, own = KPPRegressor, {"loss": options.loss, "quantile": options.quantiles()}
     elif options.loss != "squared":
         raise UserError(
             f"--loss {options.loss} is of numbers, and the target is one of classes. Give "
@@ -382,6 +398,24 @@ def _split(
     # Not stratified: then the test rows are draws like any, which the bounds on them need.
     train, test = train_test_split(rows, test_size=n_test, random_state=options.seed)
     return np.sort(train), np.sort(test)
+
+
+def _check_folds(
+    options: FitOptions, n_rows: int, groups: AnyArray | None, times: FloatArray | None
+) -> None:
+    """Refuse folds of less than 2 rows, or of no group: forests are grown for each of them.
+
+    The usual number is not refused: of very few rows it makes fewer folds.
+    """
+    most, why = n_rows // 2, "2 rows"
+    for name, units in (("group", groups), ("moment", times)):
+        if units is not None and (n_units := len(np.unique(units))) < most:
+            most, why = n_units, f"a {name} of its own"
+    if options.folds > max(most, USUAL_FOLDS):
+        raise UserError(
+            f"--folds {options.folds} is too many for {n_rows} rows to fit: every fold needs "
+            f"{why}, so that there are at most {most}."
+        )
 
 
 def _check_variety(values: AnyArray, name: str) -> None:

@@ -19,7 +19,7 @@ from kpp.diagnostics.intervals import resampled, wilson
 from kpp.diagnostics.metrics import LOSS_NAMES, loss_name
 from kpp.models.asking import ask
 from kpp.models.linear import KPPLinearModel
-from kpp.solvers import Loss
+from kpp.solvers import Loss, PinballLoss
 from kpp.solvers.regression_losses import losses_of_answers
 
 EPS = float(np.finfo(np.float64).eps)
@@ -53,8 +53,9 @@ class Scores:
     n_rows : int
         Number of rows.
     figures : dict of float
-        "rmse", "mae", "r2"; or "accuracy", "log_loss", "auc". NaN where the rows do not define
-        one.
+        "rmse", "mae", "r2", with another loss its mean first; of several quantiles "pinball_loss",
+        the mean of all, and one such as "pinball_loss_0.05" for each; or "accuracy", "log_loss",
+        "auc". NaN where the rows do not define one.
     intervals : dict of (float, float)
         95% intervals of the headline figures, as a report has them.
     no_auc : str or None
@@ -69,6 +70,21 @@ class Scores:
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return {"n_rows": self.n_rows} | self.figures | {"intervals": self.intervals}
+
+
+def words_of(name: str) -> str:
+    """What people call a figure.
+
+    Examples
+    --------
+    >>> from kpp.tables.scores import words_of
+    >>> words_of("r2"), words_of("pinball_loss_0.05")
+    ('R squared', 'mean pinball loss of 0.05')
+    """
+    if name in WORDS:
+        return WORDS[name]
+    figure, _, quantile = name.rpartition("_")
+    return f"{WORDS[figure]} of {quantile}"
 
 
 def scores_of_model(
@@ -139,6 +155,11 @@ def scores_out_of_fold(model: KPPLinearModel, y: AnyArray) -> Scores | None:
 
 def baseline_scores(model: KPPLinearModel, y: AnyArray, weight: Any = None) -> Scores | None:
     """Score the constant of the fit: the mean of its rows, or their shares of classes."""
+    if _has_several_quantiles(model):
+        if model.constant_ is None:
+            return None
+        constant = np.tile(model.constant_, (len(y), 1))
+        return _of_numbers(constant, y, weight, model.loss_)
     found = constant_metrics(model, _codes(model, y), weight)
     if found is None:
         return None
@@ -151,9 +172,21 @@ def _codes(model: KPPLinearModel, y: AnyArray) -> AnyArray:
     return ask(model).encode(y, len(y))
 
 
+def _has_several_quantiles(model: KPPLinearModel) -> bool:
+    return len(getattr(model.loss_, "quantiles", ())) > 1
+
+
 def _of_numbers(
     prediction: FloatArray, y: AnyArray, weight: FloatArray | None, loss: Loss | None
 ) -> Scores:
+    if isinstance(loss, PinballLoss) and len(loss.quantiles) > 1:
+        # Squared errors of several quantiles say nothing: no one number is predicted.
+        numbers = np.asarray(y, dtype=np.float64).reshape(-1, 1)
+        each = np.average(loss.values(numbers, prediction), axis=0, weights=weight)
+        figures = {"pinball_loss": float(each.mean())}
+        for q, own in zip(loss.quantiles, each, strict=True):
+            figures[f"pinball_loss_{q:g}"] = float(own)
+        return Scores(len(y), figures)
     return Scores(len(y), regression_metrics(y, prediction, weight, loss=loss))
 
 

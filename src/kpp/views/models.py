@@ -16,7 +16,7 @@ from kpp.models.interval_results import PredictionIntervals, PredictionSets
 from kpp.models.left_rows import n_fit_rows
 from kpp.models.linear import KPPLinearModel
 from kpp.models.nested import NESTED
-from kpp.models.penalties import kept_score
+from kpp.models.penalties import alpha_was_given, kept_score
 from kpp.models.regimes import regime_of
 from kpp.views.bounds import conditions
 from kpp.views.html import card, facts, note, table
@@ -144,7 +144,7 @@ def out_of_fold_score(model: KPPLinearModel) -> tuple[str, float | None]:
 
 def _notes(model: KPPLinearModel) -> list[str]:
     notes = [note(regime_of(model).on_bounds)]
-    if model.cv_scores_ is None:
+    if alpha_was_given(model):
         none = "alpha was given: there are no out-of-fold predictions."
         some = "alpha was given: the out-of-fold predictions have not chosen it."
         notes.append(note(none if model.oof_prediction_ is None else some))

@@ -8,7 +8,7 @@ import numpy as np
 
 from kpp.diagnostics.metrics import LOSS_NAMES, loss_name
 from kpp.models.nested import NESTED
-from kpp.models.penalties import alpha_of
+from kpp.models.penalties import alpha_of, alpha_was_given
 from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
@@ -27,6 +27,13 @@ WAYS = {
 def make(subject: Subject) -> dict[str, Any]:
     """The score of every alpha, with the choice marked."""
     model = subject.model
+    if alpha_was_given(model):
+        every = " It is that of every block." if isinstance(model.alpha_, dict) else ""
+        return {
+            "alpha": None if every else model.alpha_,
+            "points": [],
+            "text": f"It was given, not chosen: there is no curve.{every}",
+        }
     if isinstance(model.alpha_, dict):
         listed = ", ".join(f"{shown(name)}: {number(a)}" for name, a in model.alpha_.items())
         return {
@@ -37,12 +44,6 @@ def make(subject: Subject) -> dict[str, Any]:
         }
     if model.alpha_selection_ == NESTED:
         return {"alpha": model.alpha_, "points": [], "text": WAYS[NESTED]}
-    if model.cv_scores_ is None:
-        return {
-            "alpha": model.alpha_,
-            "points": [],
-            "text": "It was given, not chosen: there is no curve.",
-        }
     order = np.argsort(np.asarray(model.alphas_))
     alphas, scores = np.asarray(model.alphas_)[order], np.asarray(model.cv_scores_)[order]
     if model.scoring is not None:

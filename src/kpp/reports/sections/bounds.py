@@ -99,6 +99,8 @@ def _bound(bound: Bound) -> dict[str, Any]:
         "total": bound.total,
         "empirical_risk": bound.empirical_risk,
         "complexity": bound.complexity,
+        "price_of": price_words(bound),
+        "exceeds_any": _exceeds_any(bound),
         "confidence": bound.confidence,
         "trivial_level": bound.trivial_level,
         "is_guarantee": bound.is_guarantee,
@@ -112,14 +114,54 @@ def _bound(bound: Bound) -> dict[str, Any]:
     }
 
 
+def quantity_words(quantity: str) -> str:
+    """What is bounded, as it stands in a sentence.
+
+    Examples
+    --------
+    >>> from kpp.reports.sections.bounds import quantity_words
+    >>> quantity_words("squared loss, clipped: of the mean of the folds' predictions")
+    "clipped squared loss of the mean of the folds' predictions"
+    >>> quantity_words("0/1 error: of a random row of a random group")
+    '0/1 error of a random row of a random group'
+    """
+    loss, colon, whose = quantity.partition(":")
+    if loss.endswith(", clipped"):
+        loss = f"clipped {loss.removesuffix(', clipped')}"
+    if whose.startswith(" of"):
+        colon = ""
+    return f"{loss}{colon}{whose}".replace(", a random row", ", for a random row")
+
+
+def price_words(bound: Bound) -> str:
+    """What the second part of a bound is paid for."""
+    if "dissent" in bound.details:
+        of = "the vote" if "vote" in bound.quantity else "the model"
+        return f"for the share of the rows without labels on which a part and {of} disagree"
+    if "factor" in bound.details:
+        factor = number(bound.details["factor"])
+        return f"for the vote, which may err {factor} times as often as its parts do"
+    if bound.quantity == "Rademacher complexity":
+        return "for the size of the class of models"
+    return "for having chosen the model on it"
+
+
+def _exceeds_any(bound: Bound) -> bool:
+    """Whether it is a bound on a share, and above 1, which no share exceeds."""
+    return bound.quantity.partition(":")[0] == "0/1 error" and bound.total > 1
+
+
 def sentence(bound: Bound) -> str:
     """Say what a bound guarantees, and what not, in plain words."""
     sure = f"With probability at least {number(100 * (1 - bound.delta), 4)}% over the draw of the "
     n_groups = bound.details.get("groups")
     drawn = f"{bound.n_rows:,} rows" if n_groups is None else f"{n_groups:,} groups"
-    # "0/1 error: of a random row of a random group"
-    quantity = bound.quantity.replace(": of", " of")
-    claim = f"{sure}{drawn}, the {quantity} is at most {number(bound.total)}."
+    if (n_unlabelled := bound.details.get("unlabelled rows")) is not None:
+        drawn += f" and of {n_unlabelled:,} rows without their labels"
+    quantity = quantity_words(bound.quantity)
+    quantity += "," if "," in quantity else ""
+    value = "a number above 1" if _exceeds_any(bound) else number(bound.total)
+    claim = f"{sure}{drawn}, the {quantity} is at most {value}."
     if bound.quantity == "Rademacher complexity":
         size = number(bound.total)
         text = (
@@ -127,21 +169,22 @@ def sentence(bound: Bound) -> str:
             "bounds on the risk, not a bound on the risk itself."
         )
         return text if bound.is_guarantee else f"{text} Not guaranteed here: {_failing(bound)}."
-    compared = level_words(bound)
-    if bound.is_guarantee and not bound.is_trivial:
+    says_nothing = bound.is_trivial or _exceeds_any(bound)
+    compared = level_words(bound) if bound.is_trivial else "no share of errors is above 1"
+    if bound.is_guarantee and not says_nothing:
         trusted = [a.name for a in bound.assumptions if a.holds is None]
         text = claim
         if np.isfinite(bound.trivial_level):
-            text += f" For comparison: {compared}."
+            text += f" For comparison: {level_words(bound)}."
         if trusted:
             text += f" Taken on trust: {'; '.join(trusted)}."
         return text
     if bound.is_guarantee:
         return f"{claim} True, but it says nothing: {compared}."
-    if bound.is_trivial:
+    if says_nothing:
         return (
-            f"Not a guarantee: {_failing(bound)}. And it would say nothing: its value is "
-            f"{number(bound.total)}, and {compared}."
+            f"Not a guarantee: {_failing(bound)}. And it would say nothing: its value is {value}, "
+            f"and {compared}."
         )
     return (
         f"Not a guarantee: {_failing(bound)}. Its value, {number(bound.total)}, is a diagnostic "

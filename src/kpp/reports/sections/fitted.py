@@ -7,6 +7,7 @@ from typing import Any
 from kpp.models.left_rows import n_fit_rows
 from kpp.models.linear import KPPLinearModel
 from kpp.models.nested import NESTED
+from kpp.models.penalties import alpha_was_given
 from kpp.models.regimes import regime_of
 from kpp.reports.escaping import shown
 from kpp.reports.subject import Subject
@@ -88,16 +89,25 @@ def make(subject: Subject) -> dict[str, Any]:
 
 
 def _penalty(model: KPPLinearModel) -> str:
-    if isinstance(model.alpha_, dict):
+    given, nested = alpha_was_given(model), model.alpha_selection_ == NESTED
+    if isinstance(model.alpha_, dict) and not given:
         listed = ", ".join(f"{number(a)} ({shown(name)})" for name, a in model.alpha_.items())
-        return f"Every block has a penalty of its own: {listed}."
-    if model.cv_scores_ is None:
+        means = "; means over the parts, each of which has chosen its own" if nested else ""
+        return f"Every block has a penalty of its own: {listed}{means}."
+    if isinstance(model.alpha_, dict):
+        alpha = next(iter(model.alpha_.values()))
+        return f"The penalty alpha of every block is {number(alpha)}, as it was given."
+    if given:
         return f"The penalty alpha is {number(model.alpha_)}, as it was given."
-    if model.alpha_selection_ == NESTED:
+    if nested:
         return (
             f"Every part has chosen its penalty on its own rows: {number(model.alpha_)} on average."
         )
+    # The search leaves out values far from the best; bounds count every one that might be taken.
+    scored = len(model.alphas_)
+    counted = max(model.fit_record_.n_candidates, scored)
+    ended = "" if counted == scored else f", of which {scored} were scored"
     return (
-        f"The penalty alpha is {number(model.alpha_)}, chosen among {len(model.alphas_)} values "
-        "by out-of-fold scores."
+        f"The penalty alpha is {number(model.alpha_)}, chosen among {counted} values by "
+        f"out-of-fold scores{ended}."
     )

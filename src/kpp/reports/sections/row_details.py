@@ -266,6 +266,7 @@ def carriers(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str,
                 ],
                 "intercept": explanation.intercept,
                 "partition": explanation.partition,
+                "partition_from": _other_part(subject),
                 "others": explanation.remainder,
                 "n_others": max(0, len(explanation.all_rows) - len(explanation.rows)),
                 "score": explanation.score,
@@ -273,6 +274,20 @@ def carriers(subject: Subject, index: OffsetArray, tell: Tell) -> list[dict[str,
         )
         tell(place + 1, len(index))
     return found
+
+
+def _other_part(subject: Subject) -> str:
+    """What adds to the score of a row beside its training rows: a centre, or bare ensembles."""
+    model = subject.model
+    named = [
+        name
+        for name, is_there in (
+            ("the partition model", any(fit.center is not None for fit in model.fits_)),
+            ("the bare ensembles", bool(model.bare_fits_)),
+        )
+        if is_there
+    ]
+    return " and ".join(named)
 
 
 def listed_variables(subject: Subject) -> list[int]:

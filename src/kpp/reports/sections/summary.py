@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kpp.reports.sections.bounds import quantity_words
 from kpp.tables.numbers import count, figure, number, percent
 
 N_DRIVERS = 5
@@ -187,12 +188,12 @@ def sure(sections: dict[str, Any]) -> list[str]:
     bounds = _made(sections, "bounds")
     best = None if bounds is None else best_bound(bounds)
     if intervals is not None:
+        # "Here" would be the whole page, where other things may well be guaranteed.
         text = promised(intervals)
-        if best is not None:  # something is: not this
-            text = text.replace("Nothing is guaranteed here", "No coverage is guaranteed", 1)
-        found.append(text)
+        found.append(text.replace("Nothing is guaranteed here", "No coverage is guaranteed", 1))
     if best is not None:
-        quantity = best["quantity"].replace(": of", " of")
+        quantity = quantity_words(best["quantity"])
+        quantity += "," if "," in quantity else ""
         found.append(
             f"With probability {percent(1 - best['delta'], 0)} over the draw of the rows its "
             f"{quantity} is at most {number(best['total'])}, on conditions that are listed below."

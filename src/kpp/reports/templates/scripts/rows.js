@@ -148,16 +148,31 @@ function waterfall(one, named) {
     return make("tr", sum ? { "class": "sum" } : {}, [make("th", { scope: "row", "class": "name-cell" }, label), make("td", { "class": "bar-cell" }, svg),
       make("td", { "class": "num " + (kind === "total" ? "" : kind) }, text)]);
   }
-  // Ticks under the bars, at round scores, as many as fit.
+  // Ticks under the bars, at round scores, as many as fit: the cell is as wide as the page allows.
   function axis() {
-    var ticks = steps(low, high, 4), texts = tickTexts(ticks);
     var svg = draw("svg", { "class": "bar axis-row", "aria-hidden": "true", focusable: "false" });
-    ticks.forEach(function (tick, i) {
-      var at = (100 * share(tick)).toFixed(2) + "%";
-      svg.append(draw("line", { "class": "grid", x1: at, x2: at, y1: "0", y2: "4" }));
-      var anchor = share(tick) < 0.08 ? "start" : share(tick) > 0.92 ? "end" : "middle";
-      svg.append(draw("text", { "class": "tick", x: at, y: "15", "text-anchor": anchor }, texts[i]));
-    });
+    function ticksFor(width) {
+      var ticks, texts, starts, most = 4, touch = true;
+      for (; touch && most > 0; most--) {
+        ticks = steps(low, high, most);
+        texts = tickTexts(ticks);
+        starts = ticks.map(function (tick, i) {
+          var wide = textWidth(texts[i]);
+          return Math.min(Math.max(share(tick) * width - wide / 2, 0), width - wide);
+        });
+        touch = starts.some(function (start, i) { return i > 0 && start < starts[i - 1] + textWidth(texts[i - 1]) + 6; });
+      }
+      svg.replaceChildren();
+      ticks.forEach(function (tick, i) {
+        var at = (100 * share(tick)).toFixed(2) + "%";
+        svg.append(draw("line", { "class": "grid", x1: at, x2: at, y1: "0", y2: "4" }));
+        // At the ends the numbers end where the bars do, however wide the font is.
+        var last = starts[i] > 0 && starts[i] === width - textWidth(texts[i]);
+        var anchor = starts[i] === 0 ? "start" : last ? "end" : "middle";
+        svg.append(draw("text", { "class": "tick", x: anchor === "start" ? 0 : last ? "100%" : at, y: "15", "text-anchor": anchor }, texts[i]));
+      });
+    }
+    new ResizeObserver(function (seen) { if (seen[0].contentRect.width) { ticksFor(seen[0].contentRect.width); } }).observe(svg);
     return make("tr", { "class": "axis-line" }, [make("th", { scope: "row", "class": "name-cell muted" }, "score up to here"), make("td", { "class": "bar-cell" }, svg), make("td", {}, "")]);
   }
   var body = [line("mean over the rows of the fit", one.baseline, one.baseline, "total", figure(one.baseline))];
@@ -250,7 +265,7 @@ function carriers(section, one) {
     return [rowName(row), signed(row.contribution), figure(row.kernel)].concat(known ? [words(row.actual)] : []);
   });
   lines.push([number(one.n_others, 9) + " others", signed(one.others), ""].concat(known ? [""] : []));
-  var base = "With the intercept " + figure(one.intercept) + (one.partition ? " and " + signed(one.partition) + " from the partition model" : "");
+  var base = "With the intercept " + figure(one.intercept) + (one.partition ? " and " + signed(one.partition) + " from " + one.partition_from : "");
   return piece("Training rows that carried it", [
     table(known ? ["Row of the fit", "Adds", "Similarity", "Actual"] : ["Row of the fit", "Adds", "Similarity"], lines, ["", "num", "num", "word"]),
     make("p", { "class": "muted small" }, base + " they sum to the score, " + figure(one.score) + ". That these rows also grew the trees is not counted.")
