@@ -148,7 +148,7 @@ def test_what_the_guide_names_exists(section):
 
 def test_the_proofs_name_tests_that_exist():
     rows = re.findall(r"^  Test: `([^`]+)`: (.*)$", (DOCS / "proofs.md").read_text(), flags=re.M)
-    assert len(rows) == 13  # two claims have tests in two files
+    assert len(rows) == 16  # two claims have tests in two files
     for path, listed in rows:
         check_tests(path, re.findall(r"`([^`]+)`", listed))
 
@@ -191,6 +191,21 @@ def test_the_api_documents_every_public_name_exactly_once():
     for name in kpp.__all__:
         assert times[id(getattr(kpp, name))] == 1, name
     assert set(times.values()) == {1}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_api_shows_only_functions_that_can_be_imported(room):
+    """From kpp or from the room of the page. Types may be shown that only results are of."""
+    module = importlib.import_module(f"kpp.{room}")
+    public = {*kpp.__all__, *module.__all__}
+    page = (DOCS / "api" / f"{room}.md").read_text()
+    shown = {path.rpartition(".")[2] for path in re.findall(r"^::: (\S+)$", page, flags=re.M)}
+    assert {name for name in shown if name.islower()} <= public
+
+
+def test_what_a_model_answers_is_found_from_the_first_pages():
+    for page in (DOCS / "index.md", DOCS / "howto" / "index.md"):
+        assert re.search(r"\]\((\.\./)?intervals\.md\)", page.read_text()), page
 
 
 @pytest.mark.parametrize("room", ROOMS)
