@@ -73,7 +73,7 @@ def test_a_row_shows_its_interval_or_set(visit, kind, width, theme):
     shown = [own.text for own in find_all(driver, "#row-detail .range")]
     if kind == "leaves":  # a given alpha: no folds
         assert shown == []
-        assert find(driver, "#intervals .box").text.startswith("Nothing is guaranteed here")
+        assert find(driver, "#intervals .box").text.startswith("No coverage is guaranteed")
         return
     rows = {row["row"]: row for row in data_of(kind)["sections"]["rows"]["rows"]}
     title = find(driver, "#row-detail h3").text

@@ -167,7 +167,7 @@ def intervals(*, guaranteed):
         "called": "test row",
         "is_guarantee": guaranteed,
         "proven": 0.8,
-        "sentence": "Nothing is guaranteed here, because the rows come in groups.",
+        "sentence": "No coverage is guaranteed, because the rows come in groups.",
     }
 
 

@@ -76,17 +76,17 @@ def test_rows_to_explore_have_theirs(kind):
 def test_a_model_without_folds_says_so(kind):
     found = section(kind)
     assert found["outputs"] == []
-    assert found["sentence"].startswith("Nothing is guaranteed here, because this model gives no")
+    assert found["sentence"].startswith("No coverage is guaranteed, because this model gives no")
     assert "alphas=[alpha]" in found["why"]
     assert all(row["range"] is None for row in data_of(kind)["sections"]["rows"]["rows"])
 
 
 def test_the_sentence_says_what_fails():
     assert section("binary")["sentence"].startswith(
-        "Nothing is guaranteed here, because folds are stratified; and because alpha was chosen"
+        "No coverage is guaranteed, because folds are stratified; and because alpha was chosen"
     )
     assert section("regression")["sentence"].startswith(
-        "Nothing is guaranteed here, because alpha was chosen"
+        "No coverage is guaranteed, because alpha was chosen"
     )
 
 
@@ -128,7 +128,7 @@ def test_sets_hold_a_class_and_copies_are_draws_where_the_report_was_told_so():
         for given in ({}, {"independent_duplicates": True})
     )
     assert found["sentence"].startswith(
-        "Nothing is guaranteed here, because 6 of the 245 rows of the fit equal another row"
+        "No coverage is guaranteed, because 6 of the 245 rows of the fit equal another row"
     )
     assert "of such sets are guaranteed to hold the true class, on average" in told["sentence"]
 

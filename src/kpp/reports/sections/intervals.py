@@ -47,7 +47,7 @@ def make(subject: Subject) -> dict[str, Any]:
         ]
     except RefusedError as error:
         kind = "sets" if subject.is_classifier else "intervals"
-        none = f"Nothing is guaranteed here, because this model gives no {kind}."
+        none = f"No coverage is guaranteed, because this model gives no {kind}."
         return {**about, "outputs": [], "why": str(error), "sentence": none}
     found = measured[0].found
     return {
@@ -105,7 +105,7 @@ def sentence(found: PredictionIntervals | PredictionSets) -> str:
         reasons = [
             f"at this level {found.n_calibration:,} rows in {found.n_folds} folds prove nothing"
         ]
-    return f"Nothing is guaranteed here, because {'; and because '.join(reasons)}."
+    return f"No coverage is guaranteed, because {'; and because '.join(reasons)}."
 
 
 def of_rows(subject: Subject, index: OffsetArray) -> list[dict[str, Any]] | None:

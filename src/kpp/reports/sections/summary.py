@@ -188,9 +188,7 @@ def sure(sections: dict[str, Any]) -> list[str]:
     bounds = _made(sections, "bounds")
     best = None if bounds is None else best_bound(bounds)
     if intervals is not None:
-        # "Here" would be the whole page, where other things may well be guaranteed.
-        text = promised(intervals)
-        found.append(text.replace("Nothing is guaranteed here", "No coverage is guaranteed", 1))
+        found.append(promised(intervals))
     if best is not None:
         quantity = quantity_words(best["quantity"])
         quantity += "," if "," in quantity else ""
