@@ -11,7 +11,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from skrub import TableVectorizer
 
-from kpp import KPPRegressor
+from kpp import KPPClassifier, KPPRegressor
+from kpp.models import predict_interval, predict_set
 from kpp.models.pipelines import (
     as_rows,
     prepared,
@@ -158,3 +159,42 @@ def test_one_row_without_names(table):
         as_rows({"c_y": 1.0}, None)
     chain = make_pipeline(StandardScaler(), PCA(1), regressor()).fit(X, y)
     assert raw_columns(*split_pipeline(chain)) == ["c_y", "k"]
+
+
+# Intervals and sets.
+
+
+def test_intervals_of_raw_rows_are_those_of_prepared_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    y = X[:, 0] + rng.normal(size=90)
+    settings = {"regime": "cross-validated", "n_estimators": 6, "cv": 3, "random_state": 0}
+    model = KPPRegressor("extra-trees", **settings, alphas=[0.1])
+    whole = make_pipeline(StandardScaler(), model).fit(X, y)
+    new = rng.normal(size=(5, 3))
+    found = predict_interval(whole, new, 0.8, width="constant")
+    own = whole[-1].predict_interval(whole[0].transform(new), 0.8, width="constant")
+    np.testing.assert_array_equal(found.lower, own.lower)
+    np.testing.assert_array_equal(found.upper, own.upper)
+    assert own.is_guarantee
+    assert [a.name for a in found.failing] == ["columns prepared without these rows"]
+    alone = predict_interval(whole[-1], whole[0].transform(new), guaranteed=0.7)
+    assert alone.is_guarantee
+    assert alone.proven_coverage == pytest.approx(0.7)
+    with pytest.raises(AttributeError, match="predict_interval"):
+        predict_set(whole, new)
+
+
+def test_sets_of_raw_rows_are_those_of_prepared_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 3))
+    y = (X[:, 0] + rng.normal(size=90) > 0).astype(int)
+    model = KPPClassifier("extra-trees", n_estimators=6, cv=3, random_state=0)
+    whole = make_pipeline(StandardScaler(), model).fit(X, y)
+    new = rng.normal(size=(5, 3))
+    found = predict_set(whole, new, 0.8, method="aps")
+    own = whole[-1].predict_set(whole[0].transform(new), 0.8, method="aps")
+    np.testing.assert_array_equal(found.sets, own.sets)
+    assert "columns prepared without these rows" in [a.name for a in found.failing]
+    with pytest.raises(AttributeError, match="predict_set"):
+        predict_interval(whole, new)

@@ -4,6 +4,7 @@ from kpp.models.classifier import KPPClassifier
 from kpp.models.embedding import KPPEmbedding
 from kpp.models.fold_out import LeaveOneFoldOut
 from kpp.models.interval_results import PredictionIntervals, PredictionSets
+from kpp.models.of_pipelines import predict_interval, predict_set
 from kpp.models.regressor import KPPRegressor
 
 __all__ = [
@@ -13,4 +14,6 @@ __all__ = [
     "LeaveOneFoldOut",
     "PredictionIntervals",
     "PredictionSets",
+    "predict_interval",
+    "predict_set",
 ]
