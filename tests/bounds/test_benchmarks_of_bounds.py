@@ -37,7 +37,10 @@ def test_bounds_honest(folder, tmp_path):
     for task in ("classification", "regression"):
         (row,) = result["honest"][task]
         assert row["best_bound"] <= row["bound"]
-        assert row["center_bound"] <= row["best_bound"]
+        if task == "classification":
+            # The exact tail at delta, and Chernoff's bound at half of it. Of few rows and small
+            # losses betting may be the larger one.
+            assert row["center_bound"] <= row["best_bound"]
     assert "bound-optimal" in (tmp_path / "bounds_honest.md").read_text()
 
 
@@ -54,7 +57,18 @@ def test_bounds_cross_validated(folder, tmp_path):
     both = classes["cv3"]["bounds"]
     assert classes["cv3"]["either"] > min(both["vote"], both["average"])
     page = (tmp_path / "bounds_cross_validated.md").read_text()
-    assert page.count("| made_classes |") == page.count("| made_numbers |") == 1
+    # Classes have a table of nested models, too.
+    assert (page.count("| made_classes |"), page.count("| made_numbers |")) == (2, 1)
+    for row in (classes, number):
+        for key in ("honest", "honest_blend"):
+            assert row[key]["centre"] > row[key]["centre_test"]
+    assert "honest, blend: its centre" in page
+    run("bounds_cross_validated.py", folder, tmp_path, "--honest-anew")
+    again = json.loads((tmp_path / "bounds_cross_validated.json").read_text())
+    for task, (row,) in again["rows"].items():
+        before = result["rows"][task][0]
+        assert row["cv3"] == before["cv3"]
+        assert row["honest"]["centre"] == before["honest"]["centre"]
 
 
 def test_the_papers_table(tmp_path):
