@@ -239,7 +239,7 @@ def test_interval_coverage(tmp_path):
     result = json.loads((tmp_path / "interval_coverage.json").read_text())
     assert [row["set"] for row in result["sets"]] == ["diabetes", "breast_cancer"]
     assert all(row["mapie"]["coverage"] > 0.7 for row in result["mapie"])
-    assert {row["way"] for row in result["draws"]} == {"honest", "regrown"}
+    assert {row["way"] for row in result["draws"]} == {"honest", "regrown", "nested"}
     text = (tmp_path / "interval_coverage.md").read_text()
     assert all(title in text for title in ("real splits", "MAPIE", "guaranteed"))
     assert len({row["loss"] for row in result["losses"]}) == len(result["losses"]) == 6

@@ -1,5 +1,6 @@
 """Regimes, growers and folds, each on its own."""
 
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupKFold, KFold
 
-from kpp import KPPRegressor
+from kpp import KPPClassifier, KPPRegressor
 from kpp.models.data import FitData
 from kpp.models.grower import Grower, seeds_for
 from kpp.models.plans import Splitter
@@ -282,3 +283,15 @@ def test_the_usual_folds_are_fewer_of_very_few_rows():
     X, y = np.arange(6.0).reshape(3, 2), np.arange(3.0)
     data = FitData(X, y, y[:, None], np.ones(3), is_weighted=False)
     assert len(Splitter(5, 0, is_stratified=False).split(data)) == 3
+
+
+def test_folds_whose_rows_share_all_leaves_are_fitted():
+    # Their map is a constant, and all scores of a row may be shifted: what is left of the gradient
+    # along that is rounding.
+    random = np.random.RandomState(4)
+    X, y = random.normal(size=(10, 4)), random.randint(0, 3, 10)
+    model = KPPClassifier("random-forest", n_estimators=3, regime="cross-fit", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = model.fit(X, y).predict_proba(X)
+    assert np.allclose(found.sum(axis=1), 1)

@@ -350,7 +350,12 @@ def _conjugate_gradients(
         q += bent
         sums, bend = vectors.known(sums, vectors.dot_later(gram_p, q))
         q_b = sums * float(objective.fit_intercept)
-        length = rho / (bend + float(p_b @ q_b))
+        bend += float(p_b @ q_b)
+        if not bend > 0:
+            # A shift of all scores of a row, which moves no probability: what is left of the
+            # gradient there is rounding. Rows that share all leaves leave nothing else.
+            break
+        length = rho / bend
         step += np.multiply(p, length, out=bent)
         gram_step += np.multiply(gram_p, length, out=bent)
         step_b = step_b + length * p_b
