@@ -351,9 +351,10 @@ def _conjugate_gradients(
         sums, bend = vectors.known(sums, vectors.dot_later(gram_p, q))
         q_b = sums * float(objective.fit_intercept)
         bend += float(p_b @ q_b)
-        if not bend > 0:
+        if not bend > 4 * np.finfo(float).eps * float(p_b @ p_b):
             # A shift of all scores of a row, which moves no probability: what is left of the
             # gradient there is rounding. Rows that share all leaves leave nothing else.
+            left = 0.0
             break
         length = rho / bend
         step += np.multiply(p, length, out=bent)
