@@ -227,7 +227,7 @@ def main() -> None:
         if max_rows > 0:
             fitted = kept("table", lambda: made_table(n_table, n_trees), arguments.fits)
             report, complete = measure_report(fitted, max_rows)
-            table_nodes = fitted[0][-1].forest_.n_nodes
+            table_nodes = sum(block.forest.n_nodes for block in fitted[0][-1].additive_.blocks)
     result = {
         **versions(),
         "train": n_train,

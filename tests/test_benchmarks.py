@@ -109,7 +109,8 @@ def test_size_models(tmp_path):
     result = json.loads((tmp_path / "size_models.json").read_text())
     assert [row["task"] for row in result["models"]] == ["numbers", "classes"]
     for row in result["models"]:
-        assert row["loaded"] == row["after_predict"] < row["fitted"]
+        # The first prediction lays the nodes out as it walks along them.
+        assert row["loaded"] < row["after_predict"] < row["fitted"]
     assert "| ratio |" in (tmp_path / "size_models.md").read_text()
 
 
